@@ -32,6 +32,15 @@ struct MemoryInfo {
   Bytes total;
 };
 
+/// What a note about bytes in use means to a judging device; see `Device::note_use`.
+enum class UseKind : std::uint8_t {
+  kHandOut,   ///< a new owner: any work enqueued on the stream from now on may write the bytes, until kGiveBack
+  kShare,     ///< the same owner uses them on this further stream too (record_stream), until kGiveBack
+  kGiveBack,  ///< the owner is done: only work enqueued so far, on the streams noted, still touches the bytes
+  kRead,      ///< one piece of work, enqueued on the stream now, reads them
+  kWrite,     ///< one piece of work, enqueued on the stream now, writes them
+};
+
 enum class CaptureStatus : std::uint8_t { kNone, kActive, kInvalidated };
 
 struct CaptureInfo {
@@ -76,9 +85,10 @@ class Device {
   // State.
   virtual Result<CaptureInfo> capture_info(StreamId stream) = 0;       // cudaStreamGetCaptureInfo
 
-  /// Tells a judging device who touches which bytes when: `bytes` at `addr` are used by work on `stream` from now on.
+  /// Tells a judging device who touches which bytes when. Core notes a block as it is handed out (kHandOut on the block's
+  /// stream), at each record_stream (kShare) and as it is freed (kGiveBack), with the same address and bytes each time.
   /// Real devices ignore it (they see the kernels). Costs nothing there.
-  virtual void note_use(DeviceAddr /*addr*/, Bytes /*bytes*/, StreamId /*stream*/) {}
+  virtual void note_use(DeviceAddr /*addr*/, Bytes /*bytes*/, StreamId /*stream*/, UseKind /*kind*/) {}
   /// Tells a judging device that the caller now holds (`true`) or no longer holds a pool lock on this thread.
   virtual void note_pool_lock(bool /*held*/) {}
 };
