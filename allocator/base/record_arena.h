@@ -9,6 +9,7 @@
 // under AddressSanitizer free records are poisoned.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -52,7 +53,7 @@ class RecordArena {
     while (slabs_ != nullptr) {
       Slab* slab = std::exchange(slabs_, slabs_->next);
       unpoison(slab->cells(), slab->cell_count * sizeof(Cell));
-      ::operator delete (slab, std::align_val_t{alignof(Slab)});
+      ::operator delete (slab, std::align_val_t{kAlignment});
     }
   }
 
@@ -99,16 +100,21 @@ class RecordArena {
     Cell* next;
     alignas(T) std::byte storage[sizeof(T)];
   };
-  struct alignas(Cell) alignas(std::max_align_t) Slab {
+  struct Slab {
     Slab* next;
     std::size_t cell_count;
-    Cell* cells() { return reinterpret_cast<Cell*>(this + 1); }
+    Cell* cells() {
+      return reinterpret_cast<Cell*>(reinterpret_cast<std::byte*>(this) + kHeaderBytes);
+    }
   };
+  static constexpr std::size_t kAlignment = std::max(alignof(Slab), alignof(Cell));
+  static constexpr std::size_t kHeaderBytes =
+      (sizeof(Slab) + kAlignment - 1) / kAlignment * kAlignment;
 
   LEVEE_SLOW_PATH bool grow_slow(std::size_t cell_count) {
     if (cell_count < records_per_slab_) cell_count = records_per_slab_;
     void* memory = ::operator new (sizeof(Slab) + cell_count * sizeof(Cell),
-                                   std::align_val_t{alignof(Slab)}, std::nothrow);
+                                   std::align_val_t{kAlignment}, std::nothrow);
     if (memory == nullptr) return false;
     slabs_ = ::new (memory) Slab{slabs_, cell_count};
     Cell* cells = slabs_->cells();

@@ -1,5 +1,6 @@
-// main of every Google Benchmark program of levee. Adds one option, `--smoke`: each benchmark runs for about a millisecond,
-// once, so that the program itself is tested (ctest) without its figures meaning anything.
+// main of every Google Benchmark program of levee. Adds one option, `--smoke`: each benchmark runs
+// for about a millisecond, once, so that the program itself is tested (ctest) without its figures
+// meaning anything.
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ int main(int argc, char** argv) {
   int count = static_cast<int>(pointers.size());
   benchmark::Initialize(&count, pointers.data());
   if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 2;
-  if (benchmark::RunSpecifiedBenchmarks() == 0) return 1;  // a filter that matches nothing is a mistake
+  if (benchmark::RunSpecifiedBenchmarks() == 0)
+    return 1;  // a filter that matches nothing is a mistake
   benchmark::Shutdown();
   return 0;
 }

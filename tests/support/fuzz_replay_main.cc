@@ -1,5 +1,6 @@
-// main of a fuzzer that is built without libFuzzer: runs each file of the corpus (files and folders named as arguments) through
-// LLVMFuzzerTestOneInput once, so that every crash ever found stays a plain test with any compiler.
+// main of a fuzzer that is built without libFuzzer: runs each file of the corpus (files and folders
+// named as arguments) through LLVMFuzzerTestOneInput once, so that every crash ever found stays a
+// plain test with any compiler.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
