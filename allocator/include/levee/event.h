@@ -3,6 +3,8 @@
 //
 // Promises: `Event` is trivially copyable and exactly 32 bytes; the value of an EventKind never changes meaning, new ones
 // are added at the end. Which of `a`, `b`, `lane`, `context` and `aux` a kind uses is written beside it; unused ones are 0.
+// Every event that concerns a device has one of its lanes in `lane`, if only that of the default stream: readers tell devices
+// apart by it. `context` may be a stack for every kind that says nothing else about it.
 #pragma once
 
 #include <cstdint>
