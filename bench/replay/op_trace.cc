@@ -1,0 +1,159 @@
+#include "bench/replay/op_trace.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace levee::replay {
+
+namespace {
+constexpr Bytes kUnit = 512_B;
+constexpr double kFlopsPerSecond = 0.4 * 312e12;
+constexpr double kSecondsPerAllocation = 8e-6;
+constexpr std::uint16_t kMaxStreams = 4096;
+}  // namespace
+
+std::string Completeness::sentence() const {
+  std::string text;
+  if (!starts_at_beginning) {
+    text += fmt::format(
+        "The recording begins in mid-run: {} blocks of {:.2f} GiB were live already and are placed "
+        "first. ",
+        live_at_start_count, static_cast<double>(live_at_start.value) / (1 << 30));
+  }
+  if (unknown_frees != 0) {
+    text +=
+        fmt::format("{} frees belong to blocks that the recording never saw; they are left out. ",
+                    unknown_frees);
+  }
+  if (repeated_ids != 0) {
+    text += fmt::format(
+        "{} allocations came at addresses that were still live; events are missing between. ",
+        repeated_ids);
+  }
+  if (lost_events != 0)
+    text += fmt::format("The recording itself says that it lost {} events. ", lost_events);
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+double step_seconds(std::uint64_t mflop, std::uint64_t allocations) {
+  return std::max(static_cast<double>(mflop) * 1e6 / kFlopsPerSecond,
+                  static_cast<double>(allocations) * kSecondsPerAllocation);
+}
+
+TraceFacts facts_of(const OpTrace& trace, std::uint64_t event_lag) {
+  TraceFacts facts;
+  std::vector<Bytes> size(trace.id_count);
+  std::vector<bool> used_elsewhere(trace.id_count);
+  std::deque<std::pair<std::uint64_t, Bytes>>
+      waiting;  // request count at which the block leaves, size
+  Bytes live{};
+  Bytes active{};
+  std::uint64_t step_mflop = 0;
+  std::uint64_t step_allocations = 0;
+  bool in_step = false;
+  const auto close_step = [&] {
+    if (in_step) facts.step_seconds.push_back(step_seconds(step_mflop, step_allocations));
+    step_allocations = 0;
+  };
+  for (const Op& op : trace.ops) {
+    switch (op.kind) {
+      case OpKind::kAlloc: {
+        while (!waiting.empty() && waiting.front().first <= facts.allocations) {
+          active -= waiting.front().second;
+          waiting.pop_front();
+        }
+        size[op.id] = round_up(std::max(Bytes{op.bytes}, 1_B), kUnit);
+        live += size[op.id];
+        active += size[op.id];
+        facts.peak_live = std::max(facts.peak_live, live);
+        facts.peak_active = std::max(facts.peak_active, active);
+        ++facts.allocations;
+        ++step_allocations;
+        in_step = in_step || !trace.has_step_marks;
+        break;
+      }
+      case OpKind::kFree:
+        live -= size[op.id];
+        if (used_elsewhere[op.id]) {
+          waiting.emplace_back(facts.allocations + event_lag, size[op.id]);
+        } else {
+          active -= size[op.id];
+        }
+        break;
+      case OpKind::kRecordUse:
+        used_elsewhere[op.id] = true;
+        break;
+      case OpKind::kStep:
+        close_step();
+        in_step = true;
+        step_mflop = op.bytes;
+        break;
+    }
+  }
+  close_step();
+  for (const double seconds : facts.step_seconds) facts.total_seconds += seconds;
+  return facts;
+}
+
+OpTraceBuilder::OpTraceBuilder(std::string name) {
+  trace_.name = std::move(name);
+}
+
+std::uint16_t OpTraceBuilder::stream_index(std::uint64_t key) {
+  const auto [it, fresh] = streams_.try_emplace(key, static_cast<std::uint16_t>(streams_.size()));
+  if (fresh && it->second >= kMaxStreams) it->second = kMaxStreams - 1;
+  return it->second;
+}
+
+void OpTraceBuilder::alloc(std::uint64_t key, Bytes bytes, std::uint64_t stream_key) {
+  const auto [it, fresh] = live_.try_emplace(key, trace_.id_count);
+  if (!fresh) {
+    trace_.ops.push_back(Op{0, it->second, 0, OpKind::kFree});
+    ++trace_.completeness.repeated_ids;
+    it->second = trace_.id_count;
+  }
+  trace_.ops.push_back(Op{bytes.value, trace_.id_count, stream_index(stream_key), OpKind::kAlloc});
+  ++trace_.id_count;
+}
+
+void OpTraceBuilder::free(std::uint64_t key) {
+  const auto it = live_.find(key);
+  if (it == live_.end()) {
+    ++trace_.completeness.unknown_frees;
+    return;
+  }
+  trace_.ops.push_back(Op{0, it->second, 0, OpKind::kFree});
+  live_.erase(it);
+}
+
+void OpTraceBuilder::record_use(std::uint64_t key, std::uint64_t stream_key) {
+  const auto it = live_.find(key);
+  if (it != live_.end())
+    trace_.ops.push_back(Op{0, it->second, stream_index(stream_key), OpKind::kRecordUse});
+}
+
+void OpTraceBuilder::step(std::uint64_t mflop) {
+  trace_.ops.push_back(Op{mflop, 0, 0, OpKind::kStep});
+  trace_.has_step_marks = true;
+}
+
+void OpTraceBuilder::live_at_start(std::uint64_t key, Bytes bytes, std::uint64_t stream_key) {
+  alloc(key, bytes, stream_key);
+  trace_.completeness.starts_at_beginning = false;
+  ++trace_.completeness.live_at_start_count;
+  trace_.completeness.live_at_start += bytes;
+}
+
+OpTrace OpTraceBuilder::finish() {
+  trace_.stream_count = static_cast<std::uint16_t>(
+      std::max<std::size_t>(1, std::min<std::size_t>(streams_.size(), kMaxStreams)));
+  live_.clear();
+  streams_.clear();
+  return std::exchange(trace_, OpTrace{});
+}
+
+}  // namespace levee::replay

@@ -1,0 +1,105 @@
+// A program's requests to its allocator as plain data: what every policy of the lab is given.
+//
+// Owns: `Op`, `OpTrace` and the facts computed from them that no policy may choose for itself (peak
+// live, step times). Promises: ids are dense from 0, each is allocated once and freed at most once,
+// streams are small indices with 0 the program's main stream; a trace that breaks this cannot be
+// made (`OpTraceBuilder` repairs and counts what it repaired). Not thread safe; a finished trace is
+// never changed and may be read by any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <levee/units.h>
+
+namespace levee::replay {
+
+enum class OpKind : std::uint8_t {
+  kAlloc,      ///< `id` of `bytes` requested on `stream`
+  kFree,       ///< `id` given back
+  kRecordUse,  ///< `id` is also used on `stream`
+  kStep,       ///< a step begins; `bytes` is its modelled work in MFLOP, 0 if unknown
+};
+
+struct Op {
+  std::uint64_t bytes = 0;
+  std::uint32_t id = 0;
+  std::uint16_t stream = 0;
+  OpKind kind = OpKind::kAlloc;
+};
+static_assert(sizeof(Op) == 16);
+
+/// How much of the program's life a trace covers, so that a reader of the figures knows what they
+/// rest on.
+struct Completeness {
+  bool starts_at_beginning =
+      true;  ///< false: blocks were live before the first op; they are allocated first
+  std::uint64_t live_at_start_count = 0;
+  Bytes live_at_start{};
+  std::uint64_t unknown_frees =
+      0;  ///< frees of blocks whose allocation is not in the trace; dropped
+  std::uint64_t repeated_ids =
+      0;  ///< allocations at an address still live; the older block is freed first
+  std::uint64_t lost_events = 0;  ///< as the recording itself says
+  std::string sentence() const;   ///< one sentence for people; empty if nothing is missing
+};
+
+struct OpTrace {
+  std::string name;
+  std::vector<Op> ops;
+  std::uint32_t id_count = 0;
+  std::uint16_t stream_count = 1;
+  bool has_step_marks = false;
+  Completeness completeness;
+  Bytes recorded_peak_reserved{};  ///< what the recording's own allocator reserved at most; 0 =
+                                   ///< unknown
+};
+
+/// Facts of a trace by the definitions that all rows share. *live*: sum of requested bytes rounded
+/// up to 512, between allocation and free. *active*: the same, a block with recorded uses staying
+/// until `event_lag` further requests were made.
+struct TraceFacts {
+  Bytes peak_live{};
+  Bytes peak_active{};
+  std::uint64_t allocations = 0;
+  std::vector<double>
+      step_seconds;  ///< modelled duration of each step; one entry for a trace without marks
+  double total_seconds = 0;
+};
+
+/// Modelled duration of a step: its MFLOP at 40 % of 312 TFLOP/s (an A100's dense bf16 peak), but
+/// never less than 8 us for each allocation in it, which is about what dispatching an operator
+/// costs.
+double step_seconds(std::uint64_t mflop, std::uint64_t allocations);
+
+TraceFacts facts_of(const OpTrace& trace, std::uint64_t event_lag = 300);
+
+/// Builds a trace from events that name blocks by arbitrary keys (addresses, the recording's ids).
+class OpTraceBuilder {
+ public:
+  explicit OpTraceBuilder(std::string name);
+
+  void alloc(std::uint64_t key, Bytes bytes, std::uint64_t stream_key);
+  void free(std::uint64_t key);
+  void record_use(std::uint64_t key, std::uint64_t stream_key);
+  void step(std::uint64_t mflop);
+  /// A block that was live before the recording began. Only before the first other call.
+  void live_at_start(std::uint64_t key, Bytes bytes, std::uint64_t stream_key);
+  void lost(std::uint64_t events) { trace_.completeness.lost_events += events; }
+  void set_recorded_peak_reserved(Bytes bytes) { trace_.recorded_peak_reserved = bytes; }
+
+  /// The trace; the builder is empty afterwards.
+  OpTrace finish();
+
+ private:
+  std::uint16_t stream_index(std::uint64_t key);
+
+  OpTrace trace_;
+  std::unordered_map<std::uint64_t, std::uint32_t> live_;
+  std::unordered_map<std::uint64_t, std::uint16_t> streams_;
+};
+
+}  // namespace levee::replay

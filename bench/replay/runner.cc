@@ -1,0 +1,146 @@
+#include "bench/replay/runner.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace levee::replay {
+
+namespace {
+
+/// Costs and peaks of the step that is being replayed.
+class StepBook {
+ public:
+  StepBook(const ReplayPolicy& policy, ReplayResult& result) : policy_(policy), result_(result) {}
+
+  void see_reserved() { peak_ = std::max(peak_, policy_.reserved()); }
+  void see_live(Bytes live) { peak_live_ = std::max(peak_live_, live); }
+
+  /// Closes the step; the first one closed is what ran before the first mark if the trace has
+  /// marks.
+  void close(bool is_step, double seconds) {
+    const DriverCosts costs = policy_.costs();
+    const std::uint64_t pages = policy_.created_pages();
+    const DriverCosts in_step = costs - before_;
+    const DriverSeconds driver = seconds_of(in_step, pages - pages_before_);
+    result_.reserved_by_step.push_back(peak_);
+    result_.live_by_step.push_back(peak_live_);
+    if (!is_step) {
+      result_.warm_up_driver_seconds += driver.pessimistic + driver.creation;
+    } else if (++result_.steps <= kWarmUpSteps) {
+      result_.warm_up_driver_seconds += driver.pessimistic + driver.creation;
+      peak_warm_ = policy_.peak_reserved();
+    } else {
+      ++result_.warm_steps;
+      warm_seconds_ += seconds;
+      warm_pessimistic_ += driver.pessimistic;
+      warm_optimistic_ += driver.optimistic;
+      if (in_step.memory_calls() != 0) ++result_.dirty_steps;
+      result_.worst_step_seconds = std::max(result_.worst_step_seconds, driver.pessimistic);
+    }
+    before_ = costs;
+    pages_before_ = pages;
+    peak_ = policy_.reserved();
+    peak_live_ = Bytes{};
+  }
+
+  void finish() {
+    if (warm_seconds_ > 0) {
+      result_.driver_pct_warm = 100 * warm_pessimistic_ / warm_seconds_;
+      result_.driver_pct_warm_optimistic = 100 * warm_optimistic_ / warm_seconds_;
+      result_.reserved_growth_warm = policy_.peak_reserved() - peak_warm_;
+    }
+  }
+
+ private:
+  const ReplayPolicy& policy_;
+  ReplayResult& result_;
+  DriverCosts before_;
+  std::uint64_t pages_before_ = 0;
+  Bytes peak_{};
+  Bytes peak_live_{};
+  Bytes peak_warm_{};
+  double warm_seconds_ = 0;
+  double warm_pessimistic_ = 0;
+  double warm_optimistic_ = 0;
+};
+
+}  // namespace
+
+ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPolicy& policy,
+                        Limits limits, const std::function<void(double)>& progress) {
+  const auto began = std::chrono::steady_clock::now();
+  ReplayResult result;
+  result.trace = trace.name;
+  result.policy = policy.name();
+  result.settings = policy.settings();
+  result.capacity = limits.capacity;
+  result.peak_live = facts.peak_live;
+  result.peak_active = facts.peak_active;
+  StepBook book(policy, result);
+  std::vector<std::uint64_t> size(trace.id_count);  // 0: not live
+  Bytes live{};
+  std::size_t step_index = 0;
+  bool in_step = !trace.has_step_marks;
+  const std::size_t stride = std::max<std::size_t>(1, trace.ops.size() / 100);
+  for (std::size_t i = 0; i < trace.ops.size(); ++i) {
+    if (progress && i % stride == 0)
+      progress(static_cast<double>(i) / static_cast<double>(trace.ops.size()));
+    const Op& op = trace.ops[i];
+    switch (op.kind) {
+      case OpKind::kAlloc: {
+        const Bytes wanted = std::max(Bytes{op.bytes}, 1_B);
+        if (policy.allocate(op.id, wanted, op.stream)) {
+          size[op.id] = round_up(wanted, 512_B).value;
+          live += Bytes{size[op.id]};
+          book.see_live(live);
+        } else {
+          if (result.failures++ == 0)
+            result.first_failure_step = in_step ? static_cast<std::int64_t>(step_index) : 0;
+        }
+        book.see_reserved();
+        break;
+      }
+      case OpKind::kFree:
+        if (size[op.id] == 0) break;
+        policy.free(op.id);
+        live -= Bytes{size[op.id]};
+        size[op.id] = 0;
+        break;
+      case OpKind::kRecordUse:
+        if (size[op.id] != 0) policy.record_use(op.id, op.stream);
+        break;
+      case OpKind::kStep:
+        if (in_step) {
+          book.close(true, facts.step_seconds[step_index++]);
+        } else {
+          book.close(false, 0);
+          in_step = true;
+        }
+        policy.step();
+        break;
+    }
+  }
+  if (in_step && step_index < facts.step_seconds.size())
+    book.close(true, facts.step_seconds[step_index]);
+  book.finish();
+  result.peak_reserved = policy.peak_reserved();
+  const bool uses = facts.peak_active > facts.peak_live;
+  const Bytes base = uses ? facts.peak_active : facts.peak_live;
+  if (base.value != 0)
+    result.ratio =
+        static_cast<double>(result.peak_reserved.value) / static_cast<double>(base.value);
+  result.emergencies = policy.emergencies();
+  result.costs = policy.costs();
+  result.driver = seconds_of(result.costs, policy.created_pages());
+  result.step_seconds = facts.total_seconds;
+  if (facts.total_seconds > 0) {
+    result.driver_pct = 100 * result.driver.pessimistic / facts.total_seconds;
+    result.creation_pct = 100 * result.driver.creation / facts.total_seconds;
+  }
+  result.details = policy.details();
+  result.wall_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return result;
+}
+
+}  // namespace levee::replay

@@ -1,0 +1,58 @@
+// One trace through one policy, and the figures that the tables show.
+//
+// Owns nothing after it returns. Promises: ratios use the live bytes computed from the trace alone;
+// driver time is charged to the step in which the call was made; "warm-up" is the first
+// `kWarmUpSteps` steps, plus everything before the first mark. Percentages are of modelled step
+// time. A trace without marks has one step, and no figure "after warm-up".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/replay/op_trace.h"
+#include "bench/replay/policy.h"
+
+namespace levee::replay {
+
+inline constexpr std::size_t kWarmUpSteps = 20;
+
+struct ReplayResult {
+  std::string trace;
+  std::string policy;
+  std::string settings;
+  Bytes capacity{};  ///< 0 = unlimited
+  Bytes peak_live{};
+  Bytes peak_active{};
+  Bytes peak_reserved{};
+  double ratio =
+      0;  ///< peak reserved / base, where base is peak active if uses were recorded, else peak live
+  std::uint64_t failures = 0;  ///< requests that could not be served
+  std::int64_t first_failure_step = -1;
+  std::uint64_t emergencies = 0;
+  DriverCosts costs;
+  DriverSeconds driver;        ///< of the whole run
+  double step_seconds = 0;     ///< modelled, of the whole run
+  double driver_pct = 0;       ///< pessimistic, of the whole run, creation left out
+  double driver_pct_warm = 0;  ///< pessimistic, after warm-up
+  double driver_pct_warm_optimistic = 0;
+  double creation_pct = 0;
+  double warm_up_driver_seconds = 0;  ///< first 20 steps, creation included
+  std::uint64_t steps = 0;
+  std::uint64_t warm_steps = 0;         ///< steps after warm-up
+  std::uint64_t dirty_steps = 0;        ///< of those, with at least one driver memory call
+  double worst_step_seconds = 0;        ///< most driver time in one step after warm-up
+  Bytes reserved_growth_warm{};         ///< how much peak reserved grew after warm-up
+  double wall_seconds = 0;              ///< what the replay took on this machine
+  std::vector<Bytes> reserved_by_step;  ///< peak within each step; before the first mark at index 0
+  std::vector<Bytes> live_by_step;
+  std::vector<std::pair<std::string, std::uint64_t>> details;
+};
+
+/// `progress` (may be empty) is told the share done, about a hundred times.
+ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPolicy& policy,
+                        Limits limits, const std::function<void(double)>& progress = {});
+
+}  // namespace levee::replay
