@@ -1,0 +1,50 @@
+#include "bench/replay/policies/simple_policies.h"
+
+#include <algorithm>
+
+namespace levee::replay {
+
+namespace {
+bool fits(Bytes total, Limits limits) {
+  return limits.capacity.value == 0 || total <= limits.capacity;
+}
+
+void remember(std::vector<Bytes>& sizes, std::uint32_t id, Bytes bytes) {
+  if (sizes.size() <= id) sizes.resize(id + 1);
+  sizes[id] = bytes;
+}
+}  // namespace
+
+bool PlainMalloc::allocate(std::uint32_t id, Bytes requested, std::uint16_t /*stream*/) {
+  const Bytes bytes = round_up(requested, 2_MiB);
+  if (!fits(reserved_ + bytes, limits_)) return false;
+  remember(size_, id, bytes);
+  reserved_ += bytes;
+  peak_ = std::max(peak_, reserved_);
+  ++costs_.mallocs;
+  return true;
+}
+
+void PlainMalloc::free(std::uint32_t id) {
+  reserved_ -= size_[id];
+  ++costs_.frees;
+}
+
+bool LowerBound::allocate(std::uint32_t id, Bytes requested, std::uint16_t /*stream*/) {
+  const Bytes bytes = round_up(requested, 512_B);
+  if (!fits(round_up(live_ + bytes, 2_MiB), limits_)) return false;
+  remember(size_, id, bytes);
+  live_ += bytes;
+  const Bytes needed = round_up(live_, 2_MiB);
+  if (needed > reserved_) {
+    costs_.created += (needed - reserved_) / 2_MiB;
+    reserved_ = needed;
+  }
+  return true;
+}
+
+void LowerBound::free(std::uint32_t id) {
+  live_ -= size_[id];
+}
+
+}  // namespace levee::replay
