@@ -73,6 +73,8 @@ SIMGPU_API int simgpu_fill(void* to, int value, size_t bytes, simgpu_stream stre
  * does not hold read as 0; writing them is accepted. The range must be mapped device memory, or ordinary host memory. */
 SIMGPU_API int simgpu_read(void* host_to, const void* device_from, size_t bytes);
 SIMGPU_API int simgpu_write(void* device_to, const void* host_from, size_t bytes);
+/* These bytes are the result of a computation that nobody makes: they read as 0 from now on, whatever was copied there before. */
+SIMGPU_API void simgpu_forget(const void* device_address, size_t bytes);
 /* Device index of an address, or -1 for memory that belongs to no simulated GPU. */
 SIMGPU_API int simgpu_device_of(const void* address);
 
