@@ -38,6 +38,14 @@ class Runtime {
   virtual Result<Allocator*> allocator(DeviceId device) = 0;
   /// The allocator that holds `addr`, or null. Lock-free.
   virtual Allocator* owner_of(DeviceAddr addr) const = 0;
+  /// The allocator of a device if it has come to life, else null. Lock-free, for hot paths.
+  virtual Allocator* existing_allocator(DeviceId device) const = 0;
+  /// Hooks of every allocator that comes to life from now on.
+  virtual void set_hooks(AllocatorHooks hooks) = 0;
+  /// Whether this process was forked from one that had started a device: everything is refused here.
+  virtual bool is_forked_child() const = 0;
+  /// An out-of-memory report in words that start with PyTorch's own sentence.
+  virtual std::string explain(const OomReport& report, DeviceId device) const = 0;
 
   // Recording. Cheap no-ops while recording is off.
   virtual bool is_recording() const = 0;

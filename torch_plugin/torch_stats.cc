@@ -1,0 +1,154 @@
+// Statistics, limits and giving memory back, as PyTorch asks for them.
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+
+#include "torch_plugin/torch_allocator.h"
+#include "torch_plugin/torch_convert.h"
+
+namespace levee::torch_plugin {
+namespace {
+
+void copy(const Stat& from, c10::CachingAllocator::Stat* to) {
+  to->current = from.current;
+  to->peak = from.peak;
+  to->allocated = from.allocated;
+  to->freed = from.freed;
+}
+
+void copy(const StatArray& from, c10::CachingAllocator::StatArray* to) {
+  static_assert(std::tuple_size_v<c10::CachingAllocator::StatArray> ==
+                std::tuple_size_v<StatArray>);
+  for (size_t i = 0; i < from.size(); ++i) copy(from[i], &(*to)[i]);
+}
+
+}  // namespace
+
+template <typename Function>
+void TorchAllocator::for_each_allocator(const Function& function) {
+  for (const auto& slot : allocators_) {
+    if (levee::Allocator* allocator = slot.load(std::memory_order_acquire)) function(*allocator);
+  }
+}
+
+void TorchAllocator::enable(bool value) {
+  set_watch(kUncached, !value);
+}
+
+bool TorchAllocator::isEnabled() const {
+  return (watch_.load(std::memory_order_relaxed) & kUncached) == 0;
+}
+
+void TorchAllocator::emptyCache(c10::MempoolId_t mempool_id) {
+  const PoolId pool = id_of(mempool_id);
+  for_each_allocator([&](levee::Allocator& allocator) {
+    const Result<Bytes> given_back =
+        pool.is_default() ? allocator.trim(Bytes{}) : allocator.trim_pool(pool);
+    // A pool lives on one device; the others do not know it.
+    if (!given_back.ok() && pool.is_default()) throw_failure(given_back.status(), "emptyCache");
+    if (history_.is_watched()) {
+      const std::lock_guard order(history_.order());
+      history_.sync_segments(allocator);
+    }
+  });
+}
+
+c10::CachingDeviceAllocator::DeviceStats TorchAllocator::getDeviceStats(c10::DeviceIndex device) {
+  levee::Allocator& allocator = allocator_of(device);
+  const Stats stats = allocator.stats();
+  c10::CachingDeviceAllocator::DeviceStats out;
+#define LEVEE_COPY(name, what) copy(stats.name, &out.name);
+  LEVEE_STAT_ARRAYS(LEVEE_COPY)
+#undef LEVEE_COPY
+  out.num_alloc_retries = stats.num_alloc_retries;
+  out.num_ooms = stats.num_ooms;
+  out.num_sync_all_streams = stats.num_sync_all_streams;
+  out.num_device_alloc = stats.num_device_alloc;
+  out.num_device_free = stats.num_device_free;
+  // No block is too large to be split here; PyTorch says so with its largest number.
+  out.max_split_size = static_cast<std::int64_t>(
+      c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size());
+  add_private_pools(device, allocator, &out);
+  return out;
+}
+
+void TorchAllocator::add_private_pools(c10::DeviceIndex device, levee::Allocator& allocator,
+                                       c10::CachingDeviceAllocator::DeviceStats* stats) {
+  std::vector<c10::MempoolId_t> pools;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [of_device, pool] : private_pools_) {
+      if (of_device == device) pools.push_back(pool);
+    }
+  }
+  for (const c10::MempoolId_t& pool : pools) {
+    auto& array = stats->reserved_bytes_by_private_pools[pool];
+    for (const SnapshotSegment& segment : allocator.snapshot(id_of(pool)).segments) {
+      const auto bytes = static_cast<std::int64_t>(segment.bytes.value);
+      for (const StatKind kind :
+           {StatKind::kAll, segment.is_small ? StatKind::kSmall : StatKind::kLarge}) {
+        array[static_cast<size_t>(kind)].increase(static_cast<size_t>(bytes));
+      }
+    }
+  }
+}
+
+void TorchAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
+  allocator_of(device).reset_accumulated_stats();
+}
+
+void TorchAllocator::resetPeakStats(c10::DeviceIndex device) {
+  allocator_of(device).reset_peak_stats();
+}
+
+double TorchAllocator::getMemoryFraction(c10::DeviceIndex device) {
+  static_cast<void>(allocator_of(device));
+  const std::lock_guard lock(mutex_);
+  return fractions_[device];
+}
+
+void TorchAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) {
+  TORCH_CHECK(0 <= fraction && fraction <= 1, "invalid fraction:", fraction,
+              ". Please set within [0, 1].");
+  levee::Allocator& allocator = allocator_of(device);
+  const auto total = static_cast<double>(getMemoryInfo(device).second);
+  // A limit of 0 bytes means none; nothing can be reserved under a limit of 1 byte.
+  const auto bytes = static_cast<std::uint64_t>(total * fraction);
+  allocator.set_limit(fraction < 1 ? Bytes{std::max<std::uint64_t>(1, bytes)} : Bytes{});
+  const std::lock_guard lock(mutex_);
+  fractions_[device] = fraction;
+}
+
+std::vector<cca::StreamSegmentSize> TorchAllocator::getExpandableSegmentSizes(
+    c10::DeviceIndex device) {
+  std::vector<cca::StreamSegmentSize> sizes;
+  for (const SnapshotSegment& segment : allocator_of(device).snapshot().segments) {
+    if (segment.is_pages) {
+      sizes.emplace_back(stream_of(segment.stream), segment.is_small, segment.bytes.value);
+    }
+  }
+  return sizes;
+}
+
+// cuDNN asks before it chooses a workspace. PyTorch's own answer starts from what the device has
+// free when the caller passes 0, and is never below the largest cached piece.
+void TorchAllocator::cacheInfo(c10::DeviceIndex device, size_t* largest_block) {
+  if (*largest_block == 0) *largest_block = getMemoryInfo(device).first;
+  *largest_block =
+      std::max<size_t>(*largest_block, allocator_of(device).cache_info().largest_free_block.value);
+}
+
+// A tensor whose deleter is not ours was made elsewhere (CUDA IPC, an extension): its owner has to
+// see to its streams, as with PyTorch's own allocator.
+void TorchAllocator::recordStream(const c10::DataPtr& pointer, c10::cuda::CUDAStream stream) {
+  if (pointer.get() == nullptr || pointer.get_deleter() != &delete_block) return;
+  if ((watch_.load(std::memory_order_relaxed) & kForked) != 0) return;
+  levee::Allocator* owner = only_.load(std::memory_order_acquire);
+  if (owner == nullptr) owner = runtime_.owner_of(addr_of(pointer.get()));
+  TORCH_CHECK(owner != nullptr, "levee: record_stream of memory that levee does not hold");
+  require(owner->record_use(addr_of(pointer.get()), id_of(stream.stream())), "record_stream");
+}
+
+}  // namespace levee::torch_plugin
