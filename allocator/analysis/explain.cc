@@ -1,0 +1,241 @@
+#include "allocator/analysis/explain.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "allocator/analysis/analyze.h"
+#include "allocator/analysis/oom_text.h"
+#include "allocator/analysis/text.h"
+
+namespace levee::analysis {
+namespace {
+
+const EmergencyRung* most_useful(const Emergency& emergency) {
+  const EmergencyRung* best = nullptr;
+  for (const EmergencyRung& rung : emergency.rungs) {
+    if (rung.usable_bytes > 0 && (best == nullptr || rung.usable_bytes > best->usable_bytes)) {
+      best = &rung;
+    }
+  }
+  return best;
+}
+
+std::string place_text(const TraceFacts& facts, const Emergency& emergency) {
+  std::string out = facts.step_text(emergency.step);
+  if (!out.empty()) out += ", ";
+  out += facts.phase_path(emergency.phase);
+  out += ", thread " + facts.thread_name(emergency.thread);
+  return out;
+}
+
+std::string advise(const Emergency& emergency) {
+  const bool failed = emergency.outcome == EmergencyOutcome::kOutOfMemory;
+  const std::uint64_t used = emergency.allocated_bytes + emergency.waiting_bytes;
+  const std::uint64_t free_bytes =
+      emergency.reserved_before_bytes > used ? emergency.reserved_before_bytes - used : 0;
+  const bool is_limit = emergency.cause == EmergencyCause::kLimitReached;
+  if (emergency.cause == EmergencyCause::kMapFailed) {
+    return "The driver refused a mapping although memory was free: address space or mapping limits "
+           "of the driver. A larger page_size needs fewer mappings.";
+  }
+  if (emergency.cause == EmergencyCause::kPoolLimitReached) {
+    return "Raise the limit of this pool, or let the pool use other memory when it is full.";
+  }
+  if (failed && free_bytes < emergency.requested_bytes) {
+    const std::uint64_t missing = emergency.requested_bytes - free_bytes;
+    if (is_limit) {
+      return fmt::format(
+          "Raise the memory fraction of this process by at least {}, or use a smaller batch.",
+          bytes_text(missing));
+    }
+    return fmt::format(
+        "Live blocks fill the device: save at least {} (smaller batch, shorter sequences, "
+        "activation "
+        "checkpointing).",
+        bytes_text(missing));
+  }
+  if (failed) {
+    return fmt::format(
+        "{} were free, but not in one usable piece. The list of pins in this report names the "
+        "long-lived blocks in between.",
+        bytes_text(free_bytes));
+  }
+  const EmergencyRung* rung = most_useful(emergency);
+  if (rung == nullptr) {
+    return "No rung freed anything, yet the request was served: another thread freed memory "
+           "meanwhile. Nothing to do unless it recurs.";
+  }
+  switch (rung->rung) {
+    case LadderRung::kOwnEvents:
+      return "Freed blocks waited for work on other streams (record_stream). Let that work finish "
+             "earlier, or limit how far the host runs ahead.";
+    case LadderRung::kCallbacks:
+      return "A library's cache held the memory (its callback gave it back). Bound that cache, or "
+             "clear it between phases.";
+    case LadderRung::kFragments:
+      return "Memory was in pieces kept for other uses; harmless once. If it recurs every step, "
+             "mark steps (levee.step) so that placement can learn.";
+    case LadderRung::kOtherPools:
+      return "Free pages lay in private pools (CUDA graphs, MemPool). Share one pool between "
+             "graphs, or release graphs that are done.";
+    case LadderRung::kCachedHandles:
+      return is_limit ? std::string(
+                            "Cached memory had to be given back because of the limit of "
+                            "this process. A slightly higher memory fraction avoids it.")
+                      : std::string(
+                            "Cached memory had to be given back to the device and taken "
+                            "anew, which synchronises. The run is within a few percent of "
+                            "the device's capacity; a slightly smaller batch avoids it.");
+    case LadderRung::kOutOfMemory:
+      break;
+  }
+  return "No rung freed memory, so nothing can be said beyond the cause.";
+}
+
+}  // namespace
+
+EmergencyText explain(const TraceFacts& facts, const Emergency& emergency) {
+  EmergencyText out;
+  const char* outcome = "served";
+  if (emergency.outcome == EmergencyOutcome::kOutOfMemory) outcome = "refused (out of memory)";
+  if (emergency.outcome == EmergencyOutcome::kUnknown)
+    outcome = "not finished when the record ends,";
+  out.headline = fmt::format(
+      "At {} on device {}, a request of {} was {} after {}.",
+      duration_text(emergency.begin_ns - std::min(facts.start_ns, emergency.begin_ns)),
+      facts.devices[emergency.device].device.value, bytes_text(emergency.requested_bytes), outcome,
+      duration_text(emergency.duration_ns));
+  out.cause = fmt::format("Cause: {}, with {} reserved and {} allocated",
+                          cause_text(emergency.cause), bytes_text(emergency.reserved_before_bytes),
+                          bytes_text(emergency.allocated_bytes));
+  if (emergency.waiting_bytes > 0) {
+    out.cause +=
+        fmt::format(" and {} waiting for other streams", bytes_text(emergency.waiting_bytes));
+  }
+  if (emergency.limit_bytes > 0) {
+    out.cause += fmt::format(" (limit {})", bytes_text(emergency.limit_bytes));
+  }
+  out.cause += ".";
+  for (const EmergencyRung& rung : emergency.rungs) {
+    out.rungs.push_back(fmt::format(
+        "{}: {} in {}", rung_text(rung.rung),
+        rung.usable_bytes == 0 ? std::string("nothing") : bytes_text(rung.usable_bytes) + " usable",
+        duration_text(rung.duration_ns)));
+  }
+  out.paid = fmt::format("Paid by {}: {}, of which {} in {}.", place_text(facts, emergency),
+                         duration_text(emergency.duration_ns), duration_text(emergency.driver_ns),
+                         counted(emergency.driver_calls, "driver call", "driver calls"));
+  if (emergency.released_bytes > 0) {
+    out.paid += fmt::format(" {} went back to the device.", bytes_text(emergency.released_bytes));
+  }
+  out.advice = advise(emergency);
+  return out;
+}
+
+std::string emergency_text(const TraceFacts& facts, const Emergency& emergency) {
+  const EmergencyText text = explain(facts, emergency);
+  std::string out = text.headline + "\n" + text.cause + "\n";
+  for (std::size_t i = 0; i < text.rungs.size(); ++i) {
+    out += fmt::format("Rung {}: {}.\n", i + 1, text.rungs[i]);
+  }
+  out += text.paid + "\nAdvice: " + text.advice + "\n";
+  return out;
+}
+
+std::string storm_text(const TraceFacts& facts, const Storm& storm) {
+  std::string where = facts.step_text(storm.first_step);
+  if (storm.last_step != storm.first_step && storm.last_step != kNone) {
+    where += " to " + facts.step_text(storm.last_step);
+  }
+  std::string out = fmt::format(
+      "{}: {}, {} given back, {} taken again, {} costing {}; the program lost {}",
+      where.empty()
+          ? std::string("device ") + std::to_string(facts.devices[storm.device].device.value)
+          : where,
+      counted(storm.emergencies, "emergency", "emergencies"), bytes_text(storm.released_bytes),
+      bytes_text(storm.reacquired_bytes),
+      counted(storm.driver_calls, "driver memory call", "driver memory calls"),
+      duration_text(storm.driver_ns), duration_text(storm.stall_ns));
+  if (storm.reserved_min_bytes < storm.reserved_before_bytes) {
+    out += fmt::format("; reserved fell from {} to {}", bytes_text(storm.reserved_before_bytes),
+                       bytes_text(storm.reserved_min_bytes));
+  }
+  return out + ".";
+}
+
+std::vector<std::string> advice(const TraceFacts& facts) {
+  std::vector<std::string> out;
+  if (!facts.out_of_memory.empty()) {
+    const OutOfMemory& last = facts.out_of_memory.back();
+    out.push_back(fmt::format(
+        "{} refused; the last asked for {} with {} reserved. See the emergency of that moment.",
+        counted(facts.out_of_memory.size(), "request was", "requests were"),
+        bytes_text(last.requested_bytes), bytes_text(last.reserved_bytes)));
+  }
+  if (!facts.storms.empty()) {
+    std::uint64_t stall = 0;
+    for (const Storm& storm : facts.storms) stall += storm.stall_ns;
+    out.push_back(
+        fmt::format("{} cost {} ({} of the run): the run works at the edge of its memory. A batch "
+                    "a few percent "
+                    "smaller, or a higher limit, removes them.",
+                    counted(facts.storms.size(), "storm", "storms"), duration_text(stall),
+                    share_text(stall, facts.duration_ns())));
+  }
+  for (const DeviceFacts& device : facts.devices) {
+    const MemoryMoment& peak = device.at_reserved_peak;
+    const std::uint64_t used =
+        device.at_allocated_peak.allocated_bytes + device.at_allocated_peak.waiting_bytes;
+    if (used > 0 && peak.reserved_bytes > used + used / 20) {
+      std::string text = fmt::format(
+          "Device {}: at its peak levee reserved {}, {} times the most that was in use at once.",
+          device.device.value, bytes_text(peak.reserved_bytes),
+          ratio_text(peak.reserved_bytes, used));
+      if (!device.pins.empty()) {
+        text +=
+            fmt::format(" Most of what cannot be given back is pinned by: {} ({}).",
+                        device.pins.front().origin, bytes_text(device.pins.front().pinned_bytes));
+      }
+      out.push_back(std::move(text));
+    }
+    if (device.warm_step != kNone && !facts.is_sampled) {
+      std::uint64_t calls = 0;
+      std::uint64_t steps = 0;
+      for (std::size_t i = device.warm_step; i < facts.steps.size(); ++i) {
+        calls += facts.steps[i].memory_calls;
+        if (facts.steps[i].memory_calls > 0) ++steps;
+      }
+      if (calls > 0 && facts.storms.empty()) {
+        out.push_back(fmt::format(
+            "{} after the first {} steps, in {}: live memory kept making new maxima, or sizes "
+            "never "
+            "settled.",
+            counted(calls, "driver memory call was made", "driver memory calls were made"),
+            kWarmUpSteps, counted(steps, "step", "steps")));
+      }
+    }
+    if (device.idle.allocator_ns * 100 > device.idle.kernel_ns + device.idle.idle_ns &&
+        device.idle.kernel_ns > 0) {
+      out.push_back(fmt::format(
+          "The GPU was idle for {} while the allocator was in the driver ({} of the time between "
+          "the "
+          "first and the last kernel).",
+          duration_text(device.idle.allocator_ns),
+          share_text(device.idle.allocator_ns, device.idle.kernel_ns + device.idle.idle_ns)));
+    }
+  }
+  if (facts.steps.empty() && !facts.is_sampled) {
+    out.push_back(
+        "No steps are marked. levee.step() (or an optimizer hook) marks them; then placement can "
+        "learn from the position in the step, and this report shows costs by step.");
+  }
+  if (out.empty()) {
+    out.push_back(
+        "Nothing to do: reserved memory follows what is in use, and steady state made no "
+        "driver call.");
+  }
+  return out;
+}
+
+}  // namespace levee::analysis
