@@ -25,6 +25,7 @@ struct Capabilities {
   Bytes vmm_granularity;      ///< unit of handle sizes and of mapping addresses (2 MiB on every GPU known so far)
   int compute_major = 0;
   int compute_minor = 0;
+  bool judges_use = false;    ///< note_use and note_pool_lock mean something to it; else they need not be called
 };
 
 struct MemoryInfo {
