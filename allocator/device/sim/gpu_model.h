@@ -283,8 +283,9 @@ class GpuModel {
   Status reset_async_pool_peaks(DeviceId device);
 
   // ---- Virtual memory. Sizes and addresses are multiples of the granularity
-  /// `alignment` 0 or a power of two; `hint` may be ignored.
-  Result<DeviceAddr> reserve_range(Bytes bytes, Bytes alignment, DeviceAddr hint = {});
+  /// `alignment` 0 or a power of two.
+  /// `device` is the one whose granularity and account are meant; the range can hold memory of any.
+  Result<DeviceAddr> reserve_range(DeviceId device, Bytes bytes, Bytes alignment);
   Status free_range(DeviceAddr addr, Bytes bytes);
   Result<HandleId> create_handle(DeviceId device, Bytes bytes);
   Status release_handle(HandleId handle);  ///< one reference; the memory goes when no reference and
@@ -357,6 +358,7 @@ class GpuModel {
   Result<GraphNodeId> add_child_graph(GraphId graph, std::span<const GraphNodeId> dependencies,
                                       GraphId child);
   Result<std::vector<GraphNodeInfo>> graph_nodes(GraphId graph) const;  ///< no call
+  Result<GraphNodeInfo> graph_node(GraphNodeId node) const;             ///< no call; while its graph lives
   Result<GraphId> clone_graph(GraphId graph);
   Status destroy_graph(GraphId graph);
   Result<ExecId> instantiate(GraphId graph);

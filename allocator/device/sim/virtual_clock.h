@@ -1,0 +1,38 @@
+// The one clock of a model: virtual time, in nanoseconds.
+//
+// Promises: never goes back; reading takes no lock. In host mode it runs one to one with CLOCK_MONOTONIC from the same origin,
+// and `add` puts it ahead of that by what calls and waits would have cost. In manual mode only `add` moves it, from 0.
+// Costs: a load; in host mode also one clock_gettime.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <levee/units.h>
+
+#include "allocator/base/clock.h"
+#include "allocator/device/sim/gpu_model.h"
+
+namespace levee::device::sim {
+
+class VirtualClock {
+ public:
+  explicit VirtualClock(ClockMode mode) : mode_(mode) {}
+
+  Nanos now() const {
+    const std::int64_t ahead = ahead_.load(std::memory_order_relaxed);
+    return Nanos{mode_ == ClockMode::kManual ? ahead : base::Clock::monotonic().value + ahead};
+  }
+  void add(Nanos by) { ahead_.fetch_add(by.value, std::memory_order_relaxed); }
+  /// Moves to `time` if that is ahead. Callers take turns (the model's mutex).
+  void move_to(Nanos time) {
+    const Nanos present = now();
+    if (present < time) add(time - present);
+  }
+
+ private:
+  ClockMode mode_;
+  std::atomic<std::int64_t> ahead_{0};
+};
+
+}  // namespace levee::device::sim
