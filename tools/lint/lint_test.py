@@ -182,6 +182,7 @@ BROKEN = {
             + "int live_bytes;  // dead_bytes, that is `dead_bytes`\n"
         },
         "a file": {"README.md": "See `allocator/core/gone.h`.\n"},
+        "a suffix": {"README.md": "Functions end in `_gone`.\n"},
         "a command": {"README.md": "Run `tools/gone --now`.\n"},
         "a Python comment": {"tools/a.py": "x = 1  # see `dead_bytes`\n"},
     },
@@ -231,6 +232,13 @@ HARMLESS = {
     "names of other software": {
         "README.md": "`cudaMalloc`, `torch.cuda.memory_stats()`, `std::vector`, `a + b = c`.\n"
     },
+    "declarations of an interface": {
+        "allocator/core/pool.cc": SOURCE
+        + "int live_bytes;\n"
+        + "".join(f"Status call_{i}() override;\n" for i in range(15)),
+        "bench/copy.h": HEADER + "".join(f"Status call_{i}() override;\n" for i in range(15)),
+    },
+    "a suffix": {"README.md": "Names end in `_bytes`.\n"},
     "a digit separator": {
         "allocator/core/pool.cc": SOURCE
         + "int live_bytes = 1'000; int x = 2'000;  // `live_bytes`\n"

@@ -88,7 +88,7 @@ def _judge(
     tree: SourceTree, quoted: str, folder: str, words: set[str], external: set[str]
 ) -> str | None:
     first = quoted.split(" ")[0]
-    if _FOREIGN.match(quoted) or quoted in external or first in external:
+    if _FOREIGN.match(quoted) or {quoted, quoted.removesuffix("()"), first} & external:
         return None
     if " " in quoted:
         # A command of this repository: its program must exist.
@@ -116,6 +116,10 @@ def _judge(
         r"[\w.-]+$", quoted
     ):
         return None if _path_exists(tree, quoted, folder) else f"`{quoted}`: there is no such file"
+    if re.match(r"_[a-z]+$", quoted):  # a suffix, as in "ends in `_slow`"
+        return (
+            None if any(word.endswith(quoted) for word in words) else f"`{quoted}`: no name ends so"
+        )
     if _NAME.match(quoted):
         missing = _missing_part(quoted, words)
         if missing:

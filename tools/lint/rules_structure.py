@@ -42,8 +42,13 @@ def _significant_lines(file: SourceFile) -> list[tuple[int, str]]:
     result = []
     for number, line in enumerate(file.code.split("\n"), 1):
         text = " ".join(line.split())
-        if len(text) <= 2 or text.startswith(
-            ("#include", "#pragma", "import ", "from ", "using ", "namespace ", "} // ")
+        # Each implementation of an interface repeats its declarations.
+        if (
+            len(text) <= 2
+            or text.endswith("override;")
+            or text.startswith(
+                ("#include", "#pragma", "import ", "from ", "using ", "namespace ", "} // ")
+            )
         ):
             continue
         result.append((number, text))
