@@ -31,11 +31,28 @@ def parser() -> argparse.ArgumentParser:
     listed = "; ".join(f"{name}: {what}" for name, what in WORKLOADS.items())
     p.add_argument("workload", choices=sorted(WORKLOADS), help=listed)
     p.add_argument("--allocator", choices=list(ALLOCATORS), default="native")
-    p.add_argument("--steps", type=int, default=40, help="training steps, or batches served (default 40)")
-    p.add_argument("--warm-up", type=int, default=None, help="steps left out of driver calls a step (default: half, at most 20)")
-    p.add_argument("--batch", type=int, default=8, help="sequences a batch (default 8; the encoder takes four times as many)")
+    p.add_argument(
+        "--steps", type=int, default=40, help="training steps, or batches served (default 40)"
+    )
+    p.add_argument(
+        "--warm-up",
+        type=int,
+        default=None,
+        help="steps left out of driver calls a step (default: half, at most 20)",
+    )
+    p.add_argument(
+        "--batch",
+        type=int,
+        default=8,
+        help="sequences a batch (default 8; the encoder takes four times as many)",
+    )
     p.add_argument("--seed", type=int, default=1234)
-    p.add_argument("--size", choices=("full", "small"), default="full", help="small: a tenth of the layers, for tests")
+    p.add_argument(
+        "--size",
+        choices=("full", "small"),
+        default="full",
+        help="small: a tenth of the layers, for tests",
+    )
     p.add_argument(
         "--gpu",
         default="auto",
@@ -43,11 +60,25 @@ def parser() -> argparse.ArgumentParser:
         help='simulated GPU, as "levee sim --gpu" takes it ("24GiB", "24GiB,name=X"); real: the machine\'s own; '
         "auto: real if there is one, else a simulated one of 512GiB",
     )
-    p.add_argument("--limit", type=int, metavar="BYTES", help="let this process reserve at most so many bytes of a real GPU")
+    p.add_argument(
+        "--limit",
+        type=int,
+        metavar="BYTES",
+        help="let this process reserve at most so many bytes of a real GPU",
+    )
     p.add_argument("--out", type=Path, metavar="FILE", help="write the result there as JSON")
-    p.add_argument("--samples", type=Path, metavar="FILE", help="write one JSON line a step there (measure.py has the format)")
-    p.add_argument("--label", help="name of the run in tables and pictures (default: the allocator)")
-    p.add_argument("--progress", action="store_true", help='print "step N" lines for a caller that draws a bar')
+    p.add_argument(
+        "--samples",
+        type=Path,
+        metavar="FILE",
+        help="write one JSON line a step there (measure.py has the format)",
+    )
+    p.add_argument(
+        "--label", help="name of the run in tables and pictures (default: the allocator)"
+    )
+    p.add_argument(
+        "--progress", action="store_true", help='print "step N" lines for a caller that draws a bar'
+    )
     return p
 
 
@@ -63,7 +94,11 @@ def has_real_gpu() -> bool:
     except OSError:
         return False
     count = ctypes.c_int(0)
-    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    return (
+        driver.cuInit(0) == 0
+        and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+        and count.value > 0
+    )
 
 
 def enter_gpu(gpu: str, arguments: list[str]) -> None:
@@ -74,7 +109,19 @@ def enter_gpu(gpu: str, arguments: list[str]) -> None:
         if has_real_gpu():
             return
         gpu = "512GiB"
-    command = [sys.executable, "-m", "levee", "sim", "--gpu", gpu, "--", sys.executable, "-m", __package__, *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "levee",
+        "sim",
+        "--gpu",
+        gpu,
+        "--",
+        sys.executable,
+        "-m",
+        __package__,
+        *arguments,
+    ]
     os.execv(sys.executable, command)
 
 
@@ -130,14 +177,19 @@ def main(arguments: list[str] | None = None) -> int:
     import torch
 
     if not torch.cuda.is_available():
-        print("workloads: torch finds no GPU: take --gpu SIZE for a simulated one, and a CUDA build of torch", file=sys.stderr)
+        print(
+            "workloads: torch finds no GPU: take --gpu SIZE for a simulated one, and a CUDA build of torch",
+            file=sys.stderr,
+        )
         return 1
     from .measure import Meter
 
     limit_memory(options.limit)
     warm_up = min(20, options.steps // 2) if options.warm_up is None else options.warm_up
     show = (lambda n: print(f"step {n}", flush=True)) if options.progress else None
-    meter = Meter(options.label or options.allocator, options.workload, options.allocator, warm_up, show)
+    meter = Meter(
+        options.label or options.allocator, options.workload, options.allocator, warm_up, show
+    )
     torch.manual_seed(options.seed)
     finished, why = True, None
     try:
@@ -145,6 +197,12 @@ def main(arguments: list[str] | None = None) -> int:
     except torch.OutOfMemoryError as error:
         finished, why = False, str(error).split("\n", maxsplit=1)[0]
     result = meter.result()
-    result.update(finished=finished, why=why, seed=options.seed, batch=options.batch, planned_steps=options.steps)
+    result.update(
+        finished=finished,
+        why=why,
+        seed=options.seed,
+        batch=options.batch,
+        planned_steps=options.steps,
+    )
     finish(options, result, meter)
     return 0

@@ -50,17 +50,53 @@ class Run:
 
 
 def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="levee bench", description="Variable-length workloads under several allocators, side by side.")
-    p.add_argument("--workloads", default="decoder,encoder,lora", help=f"of {', '.join(WORKLOADS)} (default: %(default)s)")
-    p.add_argument("--allocators", default="native,expandable,levee", help=f"of {', '.join(ALLOCATORS)} (default: all)")
+    p = argparse.ArgumentParser(
+        prog="levee bench",
+        description="Variable-length workloads under several allocators, side by side.",
+    )
+    p.add_argument(
+        "--workloads",
+        default="decoder,encoder,lora",
+        help=f"of {', '.join(WORKLOADS)} (default: %(default)s)",
+    )
+    p.add_argument(
+        "--allocators",
+        default="native,expandable,levee",
+        help=f"of {', '.join(ALLOCATORS)} (default: all)",
+    )
     p.add_argument("--steps", type=int, default=40)
     p.add_argument("--batch", type=int, default=8)
     p.add_argument("--seed", type=int, default=1234)
     p.add_argument("--size", choices=("full", "small"), default="full")
-    p.add_argument("--gpu", default="auto", help="as for a single workload: auto, real, or a simulated size such as 80GiB")
-    p.add_argument("--factor", type=float, default=1.05, help="the limited runs get this times native's peak allocated (0: none)")
-    p.add_argument("--jobs", type=int, default=None, help="processes at a time (default: 2 on a simulated GPU, 1 on a real one)")
-    p.add_argument("--out", type=Path, default=Path("levee-bench"), help="folder for results (default: %(default)s)")
+    p.add_argument(
+        "--gpu",
+        default="auto",
+        help="as for a single workload: auto, real, or a simulated size such as 80GiB",
+    )
+    p.add_argument(
+        "--factor",
+        type=float,
+        default=1.05,
+        help="the limited runs get this times native's peak allocated (0: none)",
+    )
+    p.add_argument(
+        "--jobs",
+        type=int,
+        default=None,
+        help="processes at a time (default: 2 on a simulated GPU, 1 on a real one)",
+    )
+    p.add_argument(
+        "--out",
+        type=Path,
+        default=Path("levee-bench"),
+        help="folder for results (default: %(default)s)",
+    )
+    p.add_argument(
+        "--tensorboard",
+        type=Path,
+        metavar="FOLDER",
+        help="also export every levee trace there for TensorBoard",
+    )
     return p
 
 
@@ -76,13 +112,36 @@ def chosen(text: str, known: dict[str, str], what: str, p: argparse.ArgumentPars
 
 def command(run: Run, options: argparse.Namespace, simulated: bool) -> list[str]:
     out = options.out
-    run.files = {"result": out / f"{run.name}.json", "samples": out / f"{run.name}.samples.jsonl", "log": out / f"{run.name}.log"}
+    run.files = {
+        "result": out / f"{run.name}.json",
+        "samples": out / f"{run.name}.samples.jsonl",
+        "log": out / f"{run.name}.log",
+    }
     gpu = options.gpu
     if run.limit and simulated:
         device = "" if gpu == "auto" else "".join("," + part for part in gpu.split(",")[1:])
         gpu = f"{run.limit}{device}"
-    line = [sys.executable, "-m", __package__, run.workload, "--allocator", run.allocator, "--steps", str(options.steps)]
-    line += ["--batch", str(options.batch), "--seed", str(options.seed), "--size", options.size, "--gpu", gpu, "--progress"]
+    line = [
+        sys.executable,
+        "-m",
+        __package__,
+        run.workload,
+        "--allocator",
+        run.allocator,
+        "--steps",
+        str(options.steps),
+    ]
+    line += [
+        "--batch",
+        str(options.batch),
+        "--seed",
+        str(options.seed),
+        "--size",
+        options.size,
+        "--gpu",
+        gpu,
+        "--progress",
+    ]
     line += ["--out", str(run.files["result"]), "--samples", str(run.files["samples"])]
     line += ["--label", run.allocator]
     if run.limit and not simulated:
@@ -99,7 +158,9 @@ def execute(run: Run, options: argparse.Namespace, simulated: bool, advance) -> 
         run.files["trace"] = options.out / f"{run.name}.levee"
         environment["LEVEE_TRACE"] = str(run.files["trace"].resolve())
     with run.files["log"].open("w") as log:
-        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+        process = subprocess.Popen(
+            line, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+        )
         assert process.stdout is not None
         for text in process.stdout:
             if text.startswith("step "):
@@ -113,17 +174,39 @@ def execute(run: Run, options: argparse.Namespace, simulated: bool, advance) -> 
         advance(options.steps - run.steps_done)
         return
     tail = run.files["log"].read_text().strip().splitlines()
-    run.error = f"exit code {code}: {tail[-1] if tail else 'no output'} (whole log: {run.files['log']})"
+    run.error = (
+        f"exit code {code}: {tail[-1] if tail else 'no output'} (whole log: {run.files['log']})"
+    )
     advance(options.steps - run.steps_done)
 
 
 def run_all(runs: list[Run], options: argparse.Namespace, simulated: bool, title: str) -> None:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     jobs = options.jobs or (2 if simulated else 1)
-    seconds = sum(STARTUP_SECONDS[r.workload] + STEP_SECONDS[r.workload] * options.steps for r in runs) / jobs
-    print(f"{title}: {len(runs)} runs of {options.steps} steps, {jobs} at a time, about {max(1, round(seconds / 60))} min", flush=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeElapsedColumn(), TimeRemainingColumn())
+    seconds = (
+        sum(STARTUP_SECONDS[r.workload] + STEP_SECONDS[r.workload] * options.steps for r in runs)
+        / jobs
+    )
+    print(
+        f"{title}: {len(runs)} runs of {options.steps} steps, {jobs} at a time, about {max(1, round(seconds / 60))} min",
+        flush=True,
+    )
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("steps"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     lock = threading.Lock()
     began = time.monotonic()
     with Progress(*columns) as progress, ThreadPoolExecutor(jobs) as pool:
@@ -159,7 +242,12 @@ def row(run: Run, limited: Run | None) -> list[str]:
         cells += [f"out of memory in step {r['steps']}", gib(r["peak_reserved"])]
     else:
         cells += [gib(r["peak_allocated"]), gib(r["peak_reserved"])]
-    cells += [f"{r['ratio']:.4f}" if r["ratio"] else "–", str(r["emergencies"]), str(r["retries"]), calls(r["memory_calls_per_step"])]
+    cells += [
+        f"{r['ratio']:.4f}" if r["ratio"] else "–",
+        str(r["emergencies"]),
+        str(r["retries"]),
+        calls(r["memory_calls_per_step"]),
+    ]
     if limited is None:
         cells.append("")
     elif limited.result is None:
@@ -167,7 +255,9 @@ def row(run: Run, limited: Run | None) -> list[str]:
     else:
         small = limited.result
         if small["finished"]:
-            cells.append(f"finishes, {small['emergencies']} emergencies, {calls(small['memory_calls_per_step'])} calls a step")
+            cells.append(
+                f"finishes, {small['emergencies']} emergencies, {calls(small['memory_calls_per_step'])} calls a step"
+            )
         else:
             cells.append(f"DIES: out of memory in step {small['steps']}")
     return cells
@@ -191,7 +281,9 @@ def show_table(rows: list[list[str]], titles: list[str], out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*titles, title="Variable-length batches, three allocators" if len(rows) > 1 else None)
+    table = Table(
+        *titles, title="Variable-length batches, three allocators" if len(rows) > 1 else None
+    )
     for cells in rows:
         table.add_row(*cells)
     Console(width=max(140, Console().width)).print(table)
@@ -204,12 +296,33 @@ def pictures(runs: list[Run], options: argparse.Namespace) -> list[Path]:
     """Draws the reserved lines of the runs on the whole GPU; returns what was written."""
     from levee import compare
 
-    sources = [(f"{run.workload}: {run.allocator}", run.files["samples"]) for run in runs if run.result]
+    sources = [
+        (f"{run.workload}: {run.allocator}", run.files["samples"]) for run in runs if run.result
+    ]
     written = []
     if sources:
         written.append(Path(compare.write_html(sources, options.out / "reserved.html")))
         written.append(Path(compare.write_png(sources, options.out / "reserved.png")))
     return written
+
+
+def export_tensorboard(runs: list[Run], folder: Path) -> None:
+    """One TensorBoard run a levee trace, named like the run."""
+    for run in runs:
+        trace = run.files.get("trace")
+        if run.result and trace and trace.exists():
+            line = [
+                sys.executable,
+                "-m",
+                "levee",
+                "export",
+                str(trace),
+                "--to",
+                "tensorboard",
+                "-o",
+                str(folder / run.name),
+            ]
+            subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -226,15 +339,29 @@ def main(arguments: list[str] | None = None) -> int:
     limited: list[Run] = []
     if options.factor:
         for run in whole:
-            base = next((r for r in whole if r.workload == run.workload and r.allocator == "native"), run)
+            base = next(
+                (r for r in whole if r.workload == run.workload and r.allocator == "native"), run
+            )
             if base.result and base.result["peak_allocated"]:
-                limited.append(Run(run.workload, run.allocator, int(base.result["peak_allocated"] * options.factor)))
+                limited.append(
+                    Run(
+                        run.workload,
+                        run.allocator,
+                        int(base.result["peak_allocated"] * options.factor),
+                    )
+                )
         run_all(limited, options, simulated, f"{options.factor:g} × peak allocated")
     twins = {(r.workload, r.allocator): r for r in limited}
     results = [dict(r.result, limit=r.limit, name=r.name) for r in (*whole, *limited) if r.result]
     (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    show_table([row(r, twins.get((r.workload, r.allocator))) for r in whole], head(options.factor), options.out)
+    show_table(
+        [row(r, twins.get((r.workload, r.allocator))) for r in whole],
+        head(options.factor),
+        options.out,
+    )
     written = pictures(whole, options)
+    if options.tensorboard:
+        export_tensorboard([*whole, *limited], options.tensorboard)
     print(f"Device: {results[0]['device'] if results else 'none'}. Files in {options.out}/:")
     for path in (options.out / "results.json", options.out / "table.md", *written):
         print(f"  {path}")

@@ -28,7 +28,11 @@ class DecoderBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = (
+            self.qkv(self.norm1(x))
+            .view(batch, length, 3, self.heads, width // self.heads)
+            .permute(2, 0, 3, 1, 4)
+        )
         attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
         return x + self.down(functional.gelu(self.up(self.norm2(x))))
@@ -61,10 +65,16 @@ def run(options, meter) -> None:
     lengths = Lengths("conv", options.seed, 16, longest)
     for _ in range(options.steps):
         width = max(lengths.batch(options.batch))
-        ids = torch.zeros(options.batch, width, dtype=torch.long).pin_memory().to("cuda", non_blocking=True)
+        ids = (
+            torch.zeros(options.batch, width, dtype=torch.long)
+            .pin_memory()
+            .to("cuda", non_blocking=True)
+        )
         with torch.autocast("cuda", dtype=torch.bfloat16):
             logits = model(ids)
-            loss = functional.cross_entropy(logits[:, :-1].reshape(-1, words).float(), ids[:, 1:].reshape(-1))
+            loss = functional.cross_entropy(
+                logits[:, :-1].reshape(-1, words).float(), ids[:, 1:].reshape(-1)
+            )
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

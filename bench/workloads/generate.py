@@ -41,7 +41,9 @@ def run(options, meter) -> None:
             ids = torch.zeros(options.batch, prompt, dtype=torch.long, device="cuda")
             cache = transformers.DynamicCache()
             for _ in range(answer):
-                logits = model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+                logits = model(
+                    input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1
+                ).logits
                 ids = logits[:, -1].argmax(-1, keepdim=True)
             del cache, logits, ids
             meter.step()

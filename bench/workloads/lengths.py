@@ -29,7 +29,10 @@ def load(source: str) -> list[Request]:
         raise ValueError(f"no lengths called {source!r}: choose one of {', '.join(SOURCES)}")
     path = Path(__file__).parent / "data" / f"azure_{source}.csv"
     with path.open(newline="") as file:
-        return [Request(int(row["context_tokens"]), int(row["generated_tokens"])) for row in csv.DictReader(file)]
+        return [
+            Request(int(row["context_tokens"]), int(row["generated_tokens"]))
+            for row in csv.DictReader(file)
+        ]
 
 
 class Lengths:

@@ -62,7 +62,9 @@ class DriverCounters:
 class Meter:
     """Collects one sample a step. `warm_up` steps are left out of the driver calls a step."""
 
-    def __init__(self, label: str, workload: str, allocator: str, warm_up: int, progress: Any = None):
+    def __init__(
+        self, label: str, workload: str, allocator: str, warm_up: int, progress: Any = None
+    ):
         import torch
 
         self._torch = torch
