@@ -1,0 +1,10 @@
+// error: nodiscard|unused-result
+#include <levee/status.h>
+
+levee::Result<int> create();
+bool f() {
+#ifndef CONTROL
+  create();
+#endif
+  return create().ok();
+}
