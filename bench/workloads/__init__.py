@@ -1,7 +1,9 @@
 """Real PyTorch training and serving loops with batches of changing length.
 
-Each workload is one module with a `run(options, meter)`; `cli.py` prepares the process (allocator, GPU or simulated GPU) and
-`measure.py` counts. Values do not matter to any of them: what they exercise is which memory is asked for, when, on which
+Each workload is one module with a `run(options, meter)`; `cli.py` prepares the process (allocator, GPU or simulated
+GPU) and
+`measure.py` counts. Values do not matter to any of them: what they exercise is which memory is asked for, when, on
+which
 stream, and how that changes from batch to batch.
 """
 

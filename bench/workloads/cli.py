@@ -1,7 +1,9 @@
-"""One workload under one allocator in this process: `python -m workloads WORKLOAD --allocator native|expandable|levee`.
+"""One workload under one allocator in this process: `python -m workloads WORKLOAD --allocator
+native|expandable|levee`.
 
 Owns: the choice of GPU and allocator before torch is imported, the run, its result as one JSON object. Promises: an
-out-of-memory ends the run as a result ("finished": false), not as a traceback; every other failure is one sentence and exit code 1
+out-of-memory ends the run as a result ("finished": false), not as a traceback; every other failure is one sentence
+and exit code 1
 or 2. The process must be fresh: allocators can be chosen only before CUDA starts.
 """
 
@@ -102,7 +104,8 @@ def has_real_gpu() -> bool:
 
 
 def enter_gpu(gpu: str, arguments: list[str]) -> None:
-    """Starts this program again on a simulated GPU if one is asked for. Returns if the process is already where it should be."""
+    """Starts this program again on a simulated GPU if one is asked for. Returns if the process is already where
+    it should be."""
     if gpu == "real" or is_simulated():
         return
     if gpu == "auto":
@@ -126,7 +129,8 @@ def enter_gpu(gpu: str, arguments: list[str]) -> None:
 
 
 def choose_allocator(name: str) -> None:
-    """Before torch is imported. Takes away what the environment says about allocators, so that the run is what its name says."""
+    """Before torch is imported. Takes away what the environment says about allocators, so that the run is what
+    its name says."""
     for variable in (*ALLOC_CONF, "LEVEE", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
         os.environ.pop(variable, None)
     if name == "expandable":

@@ -1,11 +1,15 @@
 """Workloads under several allocators side by side: `levee bench`, and the body of tools/demo.
 
-Owns: the plan of runs, one fresh process each, two at a time; the table; the folder of results. Promises: every allocator gets the same
-batches (same seed) and the same memory; the limited runs get `factor` times the allocated bytes that the *native* allocator
-peaked at, so no allocator is measured with its own yardstick; a run that fails for another reason than out-of-memory is shown as
+Owns: the plan of runs, one fresh process each, two at a time; the table; the folder of results. Promises: every
+allocator gets the same
+batches (same seed) and the same memory; the limited runs get `factor` times the allocated bytes that the *native*
+allocator
+peaked at, so no allocator is measured with its own yardstick; a run that fails for another reason than out-of-memory
+is shown as
 failed with the end of its error text and makes the exit code 1.
 
-Files in the output folder: `results.json` (a list of what cli.py writes, one per run), `table.md`, `NAME.samples.jsonl`,
+Files in the output folder: `results.json` (a list of what cli.py writes, one per run), `table.md`,
+`NAME.samples.jsonl`,
 `NAME.levee` (levee's traces), `NAME.log`, and the pictures `reserved.html` and `reserved.png`.
 """
 
@@ -27,7 +31,8 @@ from . import WORKLOADS
 from .cli import ALLOCATORS, has_real_gpu
 
 GIB = 1 << 30
-# Seconds from process start to the first step, and per step, on two 2020s cores with both busy: only for the estimate shown.
+# Seconds from process start to the first step, and per step, on two 2020s cores with both busy: only for the
+# estimate shown.
 STARTUP_SECONDS = {"decoder": 12.0, "encoder": 20.0, "lora": 20.0, "generate": 20.0}
 STEP_SECONDS = {"decoder": 0.35, "encoder": 0.6, "lora": 0.8, "generate": 2.0}
 
@@ -196,7 +201,8 @@ def run_all(runs: list[Run], options: argparse.Namespace, simulated: bool, title
         / jobs
     )
     print(
-        f"{title}: {len(runs)} runs of {options.steps} steps, {jobs} at a time, about {max(1, round(seconds / 60))} min",
+        f"{title}: {len(runs)} runs of {options.steps} steps, {jobs} at a time, "
+        f"about {max(1, round(seconds / 60))} min",
         flush=True,
     )
     columns = (

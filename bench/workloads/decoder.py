@@ -1,6 +1,7 @@
 """Pre-training of a GPT-style decoder: batches padded to their longest sequence, bf16 autocast, fused AdamW, clipping.
 
-Shape of GPT-2 medium (24 layers, 1,024 wide, 16 heads, 50,257 words) unless made smaller. The logits of a long batch are by far the
+Shape of GPT-2 medium (24 layers, 1,024 wide, 16 heads, 50,257 words) unless made smaller. The logits of a long batch
+are by far the
 largest tensor, and their size differs in nearly every step: that is what tears an allocator's cache apart.
 """
 

@@ -1,6 +1,7 @@
 """Fine-tuning of a BERT-like classifier with Hugging Face's Trainer and dynamic padding, as its examples do it.
 
-Random weights and made-up token ids, no download. The Trainer's own loop, optimizer, data loader and collator run; only a callback is ours.
+Random weights and made-up token ids, no download. The Trainer's own loop, optimizer, data loader and collator run;
+only a callback is ours.
 """
 
 from __future__ import annotations

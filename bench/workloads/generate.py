@@ -1,6 +1,7 @@
 """Serving: batches of prompts, then token after token with a key/value cache that grows by concatenation.
 
-Every generated token makes each layer's cache one token longer, in a new allocation. Answers stop after as many tokens as the recorded service gave;
+Every generated token makes each layer's cache one token longer, in a new allocation. Answers stop after as many
+tokens as the recorded service gave;
 the values that the model computes do not matter.
 """
 
@@ -14,7 +15,8 @@ from .lengths import Lengths
 
 
 def run(options, meter) -> None:
-    """Serves `options.steps` batches of `options.batch` requests: prompts of 16 to 3,072 tokens, at most 48 answer tokens."""
+    """Serves `options.steps` batches of `options.batch` requests: prompts of 16 to 3,072 tokens, at most 48
+    answer tokens."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import transformers
 

@@ -1,7 +1,9 @@
 """Sequence lengths that real services saw, drawn in a seeded order.
 
-Owns: reading data/*.csv and drawing from it. Promises: the same (source, seed) gives the same lengths on every machine, since
-only Python's own generator is used; lengths are clipped into the stated bounds, never dropped, so that short and long ones keep
+Owns: reading data/*.csv and drawing from it. Promises: the same (source, seed) gives the same lengths on every
+machine, since
+only Python's own generator is used; lengths are clipped into the stated bounds, never dropped, so that short and long
+ones keep
 their share.
 """
 

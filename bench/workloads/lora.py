@@ -1,6 +1,7 @@
 """Instruction tuning of a Llama-like decoder: frozen bf16 base, LoRA adapters from peft, activation checkpointing.
 
-Recomputed activations come and go layer by layer, between long-lived checkpoints whose size differs from batch to batch: the
+Recomputed activations come and go layer by layer, between long-lived checkpoints whose size differs from batch to
+batch: the
 pattern that expandable segments take worst.
 """
 

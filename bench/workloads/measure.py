@@ -1,9 +1,11 @@
 """What a workload's run is judged by: peaks, the reserved line over time, and driver calls a step.
 
-Owns: the `Meter`, told by a workload at the end of each step. Promises: it asks only torch's public statistics and, where the
+Owns: the `Meter`, told by a workload at the end of each step. Promises: it asks only torch's public statistics and,
+where the
 GPU is simulated, the counters of the simulation; it allocates nothing on the device and never synchronises.
 Samples are kept in memory and written at the end, one JSON object a line:
-`{"t": seconds since start, "step": n, "allocated": bytes, "reserved": bytes, "reserved_peak": bytes}`; `reserved_peak` is
+`{"t": seconds since start, "step": n, "allocated": bytes, "reserved": bytes, "reserved_peak": bytes}`;
+`reserved_peak` is
 the largest reserved within the step, which a reading at its end alone would miss. The first line is a header
 `{"samples": 1, "label": …, "workload": …, "allocator": …}`.
 """
@@ -46,7 +48,8 @@ class DriverCounters:
         self.source = "simgpu" if self._simulated else "torch"
 
     def memory_calls(self) -> int:
-        """Driver memory calls so far. On a real GPU: the allocator's own count of cudaMalloc/cuMemCreate and their ends."""
+        """Driver memory calls so far. On a real GPU: the allocator's own count of cudaMalloc/cuMemCreate and
+        their ends."""
         if self._simulated:
             return sum(self._simulated(name.encode()) for name in MEMORY_CALLS)
         import torch
