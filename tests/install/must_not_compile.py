@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Misuse that the types prevent: each case file must fail to compile with the error that it names, and must compile without its
-offending line, so that it cannot fail for another reason.
+"""Misuse that the types prevent: each case file must fail to compile with the error that it names,
+and must compile without its offending line, so that it cannot fail for another reason.
 
     must_not_compile.py COMPILER ROOT CASE.cc
 

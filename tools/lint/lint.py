@@ -3,8 +3,9 @@
 
     tools/lint/lint.py [--root DIR] [--rule NAME]... [--list]
 
-Prints one line a finding and ends with 1 if there are any. What is accepted in spite of a rule stands, with its reason, in
-tools/lint/exemptions.txt. The rules are tested by tools/lint/lint_test.py: each has a tree on which it must fail.
+Prints one line a finding and ends with 1 if there are any. What is accepted in spite of a rule
+stands, with its reason, in tools/lint/exemptions.txt. The rules are tested by lint_test.py: each
+has a tree on which it must fail.
 """
 
 from __future__ import annotations

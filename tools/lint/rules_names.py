@@ -1,7 +1,8 @@
-"""Names in backticks, in comments and READMEs, exist: a comment that cites something renamed or removed is wrong.
+"""Names in backticks, in comments and READMEs, exist: what was renamed or removed is not cited.
 
-A quoted text is checked when it looks like a name: an identifier, possibly qualified, called, or an option; or a path. The words
-of all code (strings included, comments not) are what exists. Phrases, formulas and patterns are not checked.
+A quoted text is checked when it looks like a name (an identifier, possibly qualified or called, an
+option) or a path. The words of all code (strings included, comments not) are what exists. Phrases,
+formulas and patterns are not checked.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"~?[A-Za-z_][\w]*((::|\.|->)~?[A-Za-z_]\w*)*(\(\))?$")
 _PATH = re.compile(r"[\w.\-]+(/[\w.\-*]+)+/?$")
 _OPTION = re.compile(r"--?[a-z][\w-]*$")
-# Names of other projects: what they call things is theirs to change. Torch's and CUDA's own are recognised by their form.
+# Names of other projects: what they call things is theirs to change.
 _FOREIGN = re.compile(
-    r"(cu[A-Z]|cuda|CU[A-Z]?_?|CUDA|cupti|CUPTI|nvml|nvtx|nccl|std\b|std::|c10|at::|torch\b|torch\.|PYTORCH_|TORCH_|CUDNN|cudnn|"
-    r"transformers|accelerate|peft|numpy|pyarrow|pandas|python|pip|cmake|ctest|ninja|git|bash|apt|chromium|pytest|clang|gcc|g\+\+)"
+    r"(cu[A-Z]|cuda|CU[A-Z]?_?|CUDA|cupti|CUPTI|nvml|nvtx|nccl|CUDNN|cudnn|std\b|std::|"
+    r"c10|at::|torch\b|torch\.|PYTORCH_|TORCH_|transformers|accelerate|peft|numpy|pyarrow|pandas|"
+    r"python|pip|cmake|ctest|ninja|git|bash|apt|chromium|pytest|clang|gcc|g\+\+)"
 )
 
 

@@ -1,7 +1,8 @@
-"""The repository as the lint rules see it: a list of text files, each with its code and its comments apart.
+"""The repository as the lint rules see it: text files, each with its code and its comments apart.
 
-Promises: what git ignores is not seen; a tree without git (a source archive, a test fixture) is walked instead. Code keeps its
-line numbers: comments and the contents of strings are replaced, never removed with their lines.
+Promises: what git ignores is not seen; a tree without git (a source archive, a test fixture) is
+walked instead. Code keeps its line numbers: comments and the contents of strings are replaced,
+never removed with their lines.
 """
 
 from __future__ import annotations
