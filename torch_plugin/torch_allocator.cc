@@ -7,9 +7,9 @@
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "torch_plugin/torch_convert.h"
 
@@ -43,8 +43,9 @@ union LateReport {
 };
 
 [[gnu::cold, gnu::noinline]] void report_foreign_pointer(const void* pointer) {
-  std::fprintf(stderr, "levee: a tensor gave back %p, which levee never handed out; ignored\n",
-               pointer);
+  const std::string text =
+      c10::str("levee: a tensor gave back ", pointer, ", which levee never handed out; ignored\n");
+  static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace levee::torch_plugin {
 inline constexpr int kTorchMajor = TORCH_VERSION_MAJOR;
 inline constexpr int kTorchMinor = TORCH_VERSION_MINOR;
 
-// 2.15 gave `TraceEntry` a last field, `internal_metadata_`. Its constructor did not change, and it
+// 2.15 gave `TraceEntry` one more field at the end. Its constructor did not change, and the field
 // is left empty here; since the class is laid out differently, a binary for one is none for the
 // other.
 

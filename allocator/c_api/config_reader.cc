@@ -181,8 +181,9 @@ constexpr auto kInfos = [] {
 }();
 
 // Read by the Python package, or by the build; not settings of `Config`.
-constexpr std::array<std::string_view, 6> kOtherNames{
-    "LEVEE_DISABLE", "LEVEE_DOOR", "LEVEE_KERNELS", "LEVEE_PHASES", "LEVEE_STEPS", "LEVEE_SIMGPU"};
+constexpr std::array<std::string_view, 7> kOtherNames{
+    "LEVEE_DISABLE", "LEVEE_DOOR",   "LEVEE_KERNELS", "LEVEE_PHASES",
+    "LEVEE_STEPS",   "LEVEE_SIMGPU", "LEVEE_QUIET"};
 
 const Option* find_option(std::string_view name) {
   const auto* it = std::find_if(kOptions.begin(), kOptions.end(),

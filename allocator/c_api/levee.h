@@ -68,6 +68,9 @@ LEVEE_API size_t levee_environment_strangers(char* buffer, size_t capacity);
 /* Makes no CUDA call. A second call is harmless. */
 LEVEE_API int levee_start(void);
 LEVEE_API int levee_is_started(void);      /* 1 or 0 */
+/* For C++ that was built together with this library: the levee::Runtime of this process; NULL before
+ * levee_start. See include/levee/runtime.h. */
+LEVEE_API void* levee_runtime(void);
 LEVEE_API int levee_is_forked_child(void); /* 1 or 0 */
 LEVEE_API int levee_device_count(int* count);
 

@@ -40,6 +40,8 @@ class Runtime {
   virtual Allocator* owner_of(DeviceAddr addr) const = 0;
   /// The allocator of a device if it has come to life, else null. Lock-free, for hot paths.
   virtual Allocator* existing_allocator(DeviceId device) const = 0;
+  /// Share of the device's memory that this process may reserve from now on, above 0 and up to 1.
+  virtual Status set_memory_fraction(DeviceId device, double fraction) = 0;
   /// Hooks of every allocator that comes to life from now on.
   virtual void set_hooks(AllocatorHooks hooks) = 0;
   /// Whether this process was forked from one that had started a device: everything is refused here.

@@ -1,0 +1,53 @@
+// levee._torch: the main door for Python. Compiled for one minor version of PyTorch; the package
+// loads it only under that one.
+
+#include <pybind11/pybind11.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <string>
+
+#include "allocator/c_api/levee.h"
+#include "torch_plugin/bindings/python_stack.h"
+#include "torch_plugin/torch_allocator.h"
+#include "torch_plugin/torch_phases.h"
+#include "torch_plugin/torch_versions.h"
+
+namespace py = pybind11;
+
+namespace levee::bindings {
+namespace {
+
+Runtime& started_runtime() {
+  auto* runtime = static_cast<Runtime*>(levee_runtime());
+  TORCH_CHECK(runtime != nullptr, "levee: the runtime was not started");
+  return *runtime;
+}
+
+ContextId capture_python_stack() {
+  const std::string frames = python_stack();
+  return frames.empty() ? ContextId{} : started_runtime().intern_stack(frames);
+}
+
+}  // namespace
+}  // namespace levee::bindings
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  using levee::bindings::started_runtime;
+  using levee::torch_plugin::TorchAllocator;
+  module.doc() = "levee's main door to PyTorch.";
+  module.attr("TORCH_VERSION") = std::to_string(levee::torch_plugin::kTorchMajor) + "." +
+                                 std::to_string(levee::torch_plugin::kTorchMinor);
+  py::module_::import("atexit").attr("register")(
+      py::cpp_function(&levee::bindings::stop_python_stacks));
+  module.def("install", [] {
+    TorchAllocator::install(started_runtime(), &levee::bindings::capture_python_stack);
+  });
+  module.def("is_installed", [] { return TorchAllocator::installed() != nullptr; });
+  // False: every request goes straight to cudaMalloc, as PYTORCH_NO_CUDA_MEMORY_CACHING asks for.
+  module.def("set_caching", [](bool caching) {
+    TorchAllocator* allocator = TorchAllocator::installed();
+    TORCH_CHECK(allocator != nullptr, "levee: not installed");
+    allocator->enable(caching);
+  });
+  module.def("observe_phases", [] { levee::torch_plugin::observe_phases(started_runtime()); });
+}

@@ -1,0 +1,16 @@
+# cmake -DFROM=<sources> -DTO=<package> -P link_package.cmake: makes each entry of FROM appear in TO as a link, and removes
+# links whose source has gone. What the build itself put there stays.
+file(MAKE_DIRECTORY "${TO}")
+file(GLOB entries RELATIVE "${FROM}" "${FROM}/*")
+foreach(entry IN LISTS entries)
+  if(entry STREQUAL "__pycache__" OR IS_SYMLINK "${TO}/${entry}")
+    continue()
+  endif()
+  file(CREATE_LINK "${FROM}/${entry}" "${TO}/${entry}" SYMBOLIC)
+endforeach()
+file(GLOB present RELATIVE "${TO}" "${TO}/*")
+foreach(entry IN LISTS present)
+  if(IS_SYMLINK "${TO}/${entry}" AND NOT EXISTS "${TO}/${entry}")
+    file(REMOVE "${TO}/${entry}")
+  endif()
+endforeach()

@@ -1,0 +1,146 @@
+"""``levee run``: runs a script or module, unchanged, with levee as its allocator."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+import types
+from typing import Any
+
+from levee import settings
+from levee.errors import LeveeError, say
+
+_EPILOG = """\
+Everything after the script belongs to it. Under a launcher:
+  torchrun --nproc-per-node 8 -m levee run train.py
+  accelerate launch -m levee run train.py
+"""
+
+
+def register(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="run a Python program with levee as its CUDA allocator",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--trace", metavar="PATH", help="record into this file or folder")
+    parser.add_argument("--no-record", action="store_true", help="record nothing")
+    parser.add_argument("--stacks", action="store_true", help="record the stack of every allocation")
+    parser.add_argument("--kernels", action="store_true", help="record kernel times as well (CUPTI)")
+    parser.add_argument("--door", choices=settings.PYTHON_OPTIONS["door"][1], help="way into PyTorch")
+    parser.add_argument(
+        "-o",
+        dest="options",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="any setting of `levee env`",
+    )
+    parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as `python -m` does")
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT [ARGUMENT ...]")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    program = list(parsed.program)
+    if program[:1] == ["--"]:
+        program = program[1:]
+    if parsed.module is None and not program:
+        raise LeveeError("nothing to run: give a script, or -m and a module.")
+    if settings.is_disabled():
+        say("LEVEE_DISABLE is set: PyTorch's own allocator is used.")
+    else:
+        _set_environment(parsed)
+        if importlib.util.find_spec("torch") is None:
+            raise LeveeError("levee needs PyTorch, and this Python cannot import it.")
+        from levee import _autostart
+
+        _autostart.strict = True
+        _autostart.add()
+    if parsed.module is not None:
+        return _run_module(parsed.module, program)
+    return _run_script(program)
+
+
+def _set_environment(parsed: argparse.Namespace) -> None:
+    """Settings go through the environment, so that processes which the program starts share them."""
+    from levee.installing import _load_core
+
+    variables = {option["name"]: option["env"] for option in _load_core().options()}
+    chosen: dict[str, str] = {}
+    for text in parsed.options:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise LeveeError(f"-o {text} is not of the form NAME=VALUE.")
+        chosen[name] = value
+    if parsed.trace is not None:
+        chosen["trace"] = os.path.abspath(parsed.trace)
+    if parsed.no_record:
+        chosen["record"] = "0"
+    if parsed.stacks:
+        chosen["stacks"] = "1"
+    if parsed.kernels:
+        chosen["kernels"] = "1"
+    if parsed.door is not None:
+        chosen["door"] = parsed.door
+    settings.check_names(chosen, list(variables))
+    for name, value in chosen.items():
+        os.environ[variables.get(name) or settings.PYTHON_OPTIONS[name][0]] = value
+    os.environ["LEVEE"] = "1"
+    # What cannot be used is said before the program does its first second of work.
+    settings.python_settings({})
+    problems = _load_core().environment_problems()
+    if problems:
+        raise LeveeError(problems.splitlines()[0])
+
+
+def _run_module(name: str, arguments: list[str]) -> int:
+    import runpy
+
+    sys.argv = [name, *arguments]
+    # `python -m` puts the current folder first; `-m levee` has done so, the command `levee` has not.
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        found = False
+    if not found:
+        raise LeveeError(f"there is no module named {name}.")
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+    return 0
+
+
+def _run_script(program: list[str]) -> int:
+    path = program[0]
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        raise LeveeError(f"{path} cannot be read: {error.strerror}.") from None
+    # The script becomes __main__ itself, as under plain `python`: what it defines can be pickled, and
+    # processes started with the "spawn" method find it.
+    main = types.ModuleType("__main__")
+    main.__file__ = path
+    main.__builtins__ = __builtins__  # type: ignore[attr-defined]
+    sys.modules["__main__"] = main
+    sys.argv = program
+    own_folder = os.path.dirname(os.path.abspath(path))
+    if sys.path and sys.path[0] in ("", os.getcwd(), os.path.dirname(sys.executable)):
+        sys.path[0] = own_folder
+    else:
+        sys.path.insert(0, own_folder)
+    try:
+        exec(compile(source, path, "exec"), main.__dict__)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        # The script's own frames alone, as if Python had run it.
+        _, _, traceback = sys.exc_info()
+        sys.excepthook(type(error), error, traceback.tb_next if traceback else None)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0

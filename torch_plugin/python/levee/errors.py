@@ -1,0 +1,21 @@
+"""What levee raises, and how it speaks to the person at the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+class LeveeError(RuntimeError):
+    """Something that levee cannot do, as one sentence that says what to do about it."""
+
+
+_said: set[str] = set()
+
+
+def say(sentence: str) -> None:
+    """Prints a line about levee, once; under a launcher only the first process of a machine speaks."""
+    if sentence in _said or os.environ.get("LOCAL_RANK", "0") != "0":
+        return
+    _said.add(sentence)
+    print(f"levee: {sentence}", file=sys.stderr, flush=True)
