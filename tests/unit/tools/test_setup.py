@@ -1,0 +1,126 @@
+"""tools/support/setup.sh in a copy of its own, with the programs that would change the machine replaced by stubs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+UNPRIVILEGED = 65534  # nobody
+
+DF_WITH = """#!/bin/sh
+echo "Filesystem 1024-blocks Used Available Capacity Mounted on"
+echo "/dev/disk 999999999 0 {kib} 1% /somewhere"
+"""
+
+
+class Machine:
+    """A copy of the set-up in a folder, and a folder of stubs that comes first in PATH."""
+
+    def __init__(self, folder: Path):
+        self.root = folder / "checkout"
+        self.stubs = folder / "stubs"
+        self.calls = folder / "calls"
+        shutil.copytree(ROOT / "tools" / "support", self.root / "tools" / "support")
+        shutil.copy(ROOT / "pyproject.toml", self.root)
+        self.stubs.mkdir()
+        self.calls.touch()
+        self.stub("dpkg-query", "#!/bin/sh\necho install ok installed\n")
+        self.stub("df", DF_WITH.format(kib=500 << 20))
+        for name in ("apt-get", "sudo"):
+            self.stub(name, f'#!/bin/sh\necho "{name} $*" >>"{self.calls}"\nexit 1\n')
+
+    def stub(self, name: str, text: str) -> None:
+        path = self.stubs / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def setup(self, *arguments: str, **options) -> subprocess.CompletedProcess:
+        environment = {key: value for key, value in os.environ.items() if "PIP_" not in key}
+        environment["PATH"] = f"{self.stubs}:{os.environ['PATH']}"
+        environment["PIP_NO_INDEX"] = "1"  # whatever goes wrong here, nothing is downloaded
+        environment["PIP_CONFIG_FILE"] = os.devnull
+        return subprocess.run(
+            [self.root / "tools" / "support" / "setup.sh", *arguments],
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=120,
+            **options,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_too_little_disk_is_said_before_anything_is_downloaded(machine: Machine):
+    machine.stub("df", DF_WITH.format(kib=3 << 20))
+    result = machine.setup()
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert "too little disk" in result.stderr
+    assert "10 GiB in /somewhere and 3 GiB are free; nothing was downloaded" in result.stderr
+    assert "downloading" not in result.stdout
+    assert not list((machine.root / "build" / "venv").glob("lib/*/site-packages/torch"))
+
+
+def test_missing_debian_packages_are_installed_by_root(machine: Machine):
+    if os.geteuid() != 0:
+        pytest.skip("only root gets as far as calling apt-get")
+    machine.stub(
+        "dpkg-query", "#!/bin/sh\ncase $3 in chromium) exit 1 ;; esac\necho install ok installed\n"
+    )
+    result = machine.setup()
+    assert "Debian packages missing: chromium\n" in result.stdout
+    assert machine.calls.read_text().startswith("apt-get update")
+    assert result.returncode != 0
+
+
+def test_the_demo_does_without_what_only_tests_need(machine: Machine):
+    machine.stub(
+        "dpkg-query", "#!/bin/sh\ncase $3 in chromium) exit 1 ;; esac\necho install ok installed\n"
+    )
+    machine.stub("df", DF_WITH.format(kib=3 << 20))
+    assert "Debian packages: all there." in machine.setup("--demo").stdout
+
+
+def test_a_user_without_rights_is_told_the_command(machine: Machine, tmp_path: Path):
+    machine.stub("dpkg-query", "#!/bin/sh\nexit 1\n")
+    options = {}
+    if os.geteuid() == 0:
+        for path in [*tmp_path.parents, tmp_path]:
+            if path.is_relative_to("/tmp") and path != Path("/tmp"):
+                path.chmod(0o755)
+        options = {"user": UNPRIVILEGED, "extra_groups": []}
+    result = machine.setup("--demo", **options)
+    assert result.returncode == 1
+    assert "run: sudo apt-get install -y --no-install-recommends cmake ninja-build" in result.stderr
+    assert "apt-get" not in machine.calls.read_text().replace("sudo -n true", "")
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["--frobnicate"], "unknown option --frobnicate"),
+        (["--torch", "latest"], '--torch takes a version such as 2.14.1, not "latest"'),
+        (["--torch"], "--torch takes a version"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(machine: Machine, arguments: list[str], sentence: str):
+    result = machine.setup(*arguments)
+    assert result.returncode == 1
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (machine.root / "build").exists()
+
+
+def test_help_describes_every_option(machine: Machine):
+    text = machine.setup("--help").stdout
+    for option in ("--demo", "--install", "--torch VERSION"):
+        assert option in text
