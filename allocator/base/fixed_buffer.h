@@ -113,7 +113,7 @@ class TextWriter {
 
   template <typename T>
   TextWriter& append_number(T number, int base) {
-    char text[72];
+    char text[72] = {};  // filled below; g++ 12 cannot see that and warns
     const auto end = std::to_chars(text, text + sizeof(text), number, base);
     return *this << std::string_view{text, static_cast<std::size_t>(end.ptr - text)};
   }

@@ -17,7 +17,8 @@ void ActivityQueue::push(const ActivityRecord& record, std::function<void()> on_
 }
 
 void ActivityQueue::update_next_due() {
-  next_due_.store(heap_.empty() ? kNever.value : heap_.front().due.value, std::memory_order_release);
+  next_due_.store(heap_.empty() ? kNever.value : heap_.front().due.value,
+                  std::memory_order_release);
 }
 
 void ActivityQueue::run(base::Mutex& model, const VirtualClock& clock) {

@@ -1,10 +1,11 @@
 // Work that somebody wants to hear of when it completes.
 //
-// Owns what was enqueued with a callback, or while a record hook was set, until it is due. Promises: callbacks run in the order
-// of completion (for equal times, in the order of enqueueing), one at a time, with no lock of the model held; when run() returns,
-// everything that was due has run, also what another thread had begun. A callback that calls the model does not run others.
-// Thread safety: push and the hook are guarded by the model's mutex, which run() takes for each batch. Costs: O(log pending) for
-// each piece of work; nothing when nobody listens.
+// Owns what was enqueued with a callback, or while a record hook was set, until it is due.
+// Promises: callbacks run in the order of completion (for equal times, in the order of enqueueing),
+// one at a time, with no lock of the model held; when run() returns, everything that was due has
+// run, also what another thread had begun. A callback that calls the model does not run others.
+// Thread safety: push and the hook are guarded by the model's mutex, which run() takes for each
+// batch. Costs: O(log pending) for each piece of work; nothing when nobody listens.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,9 @@ class ActivityQueue {
   using Hook = std::function<void(const ActivityRecord&)>;
 
   // Under the model's mutex.
-  void set_hook(Hook hook) { hook_ = hook ? std::make_shared<const Hook>(std::move(hook)) : nullptr; }
+  void set_hook(Hook hook) {
+    hook_ = hook ? std::make_shared<const Hook>(std::move(hook)) : nullptr;
+  }
   bool is_listening() const { return hook_ != nullptr; }
   void push(const ActivityRecord& record, std::function<void()> on_complete);
 

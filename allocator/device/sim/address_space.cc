@@ -12,7 +12,8 @@ namespace {
 
 constexpr DeviceAddr kNumbersBase{0x7'0000'0000};
 constexpr Bytes kNumbersSize = 65'536_GiB;
-// Largest first: a process may be short of address space (a sanitizer's shadow, a limit set by the shell).
+// Largest first: a process may be short of address space (a sanitizer's shadow, a limit set by the
+// shell).
 constexpr Bytes kRealSizes[] = {65'536_GiB, 16'384_GiB, 4'096_GiB, 1'024_GiB, 256_GiB, 64_GiB};
 
 }  // namespace
@@ -23,9 +24,11 @@ AddressSpace::AddressSpace(AddressSpaceMode mode) : mode_(mode) {
     size_ = kNumbersSize;
   } else {
     for (const Bytes bytes : kRealSizes) {
-      void* region = ::mmap(nullptr, bytes.value, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      void* region = ::mmap(nullptr, bytes.value, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (region == MAP_FAILED) continue;
-      ::madvise(region, bytes.value, MADV_DONTDUMP);  // best effort: a core file need not describe it
+      ::madvise(region, bytes.value,
+                MADV_DONTDUMP);  // best effort: a core file need not describe it
       const Bytes start{reinterpret_cast<std::uintptr_t>(region)};
       base_ = DeviceAddr{round_up(start, kPage).value};
       size_ = round_down(bytes - (Bytes{base_.value} - start), kPage);
@@ -38,7 +41,8 @@ AddressSpace::AddressSpace(AddressSpaceMode mode) : mode_(mode) {
 }
 
 AddressSpace::~AddressSpace() {
-  // The reservation starts at most one page before base_, where nothing else can have been mapped by us.
+  // The reservation starts at most one page before base_, where nothing else can have been mapped
+  // by us.
   if (mode_ == AddressSpaceMode::kReal) ::munmap(reinterpret_cast<void*>(base_.value), size_.value);
 }
 

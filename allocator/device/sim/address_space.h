@@ -1,9 +1,10 @@
 // Which addresses are in use: gives out ranges of one large region and takes them back.
 //
-// Owns the region. In kReal mode it is host address space reserved without access, so that no address given out is ever a host
-// pointer too; in kNumbers mode it is numbers. Promises: ranges are multiples of 2 MiB and aligned to at least that; the best
-// fitting free range is used, the lowest first, so that addresses given back come again, as they do with a driver.
-// Not thread-safe. Costs: O(log ranges).
+// Owns the region. In kReal mode it is host address space reserved without access, so that no
+// address given out is ever a host pointer too; in kNumbers mode it is numbers. Promises: ranges
+// are multiples of 2 MiB and aligned to at least that; the best fitting free range is used, the
+// lowest first, so that addresses given back come again, as they do with a driver. Not thread-safe.
+// Costs: O(log ranges).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@
 namespace levee::device::sim {
 
 inline constexpr std::uint64_t kPageShift = 21;
-inline constexpr Bytes kPage{std::uint64_t{1} << kPageShift};  ///< the model's unit of mapping; granularities are multiples
+inline constexpr Bytes kPage{
+    std::uint64_t{1} << kPageShift};  ///< the model's unit of mapping; granularities are multiples
 
 class AddressSpace {
  public:
@@ -27,7 +29,8 @@ class AddressSpace {
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
-  /// Null if no range is long enough. `bytes` is a multiple of 2 MiB; `alignment` a power of two, or 0.
+  /// Null if no range is long enough. `bytes` is a multiple of 2 MiB; `alignment` a power of two,
+  /// or 0.
   DeviceAddr take(Bytes bytes, Bytes alignment);
   void give_back(DeviceAddr addr, Bytes bytes);
 
@@ -44,7 +47,7 @@ class AddressSpace {
   DeviceAddr base_;
   Bytes size_;
   Bytes free_bytes_;
-  std::map<std::uint64_t, std::uint64_t> free_by_addr_;              // address -> bytes; no two adjacent
+  std::map<std::uint64_t, std::uint64_t> free_by_addr_;  // address -> bytes; no two adjacent
   std::set<std::pair<std::uint64_t, std::uint64_t>> free_by_size_;  // (bytes, address)
 };
 

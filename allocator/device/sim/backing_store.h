@@ -1,12 +1,14 @@
 // The true bytes of device memory, as far as a program can see them: copies and memsets. Kernels
 // never write.
 //
-// Owns host copies of physical memory in sparse 4 KiB pieces; what was never written reads as zero
-// and costs nothing. Bounded by default: of each buffer (allocation or mapping) only the first 64
-// KiB are kept, the rest reads as zero and writes to it are accepted and lost; `complete` keeps
-// everything. Follows physical memory, so that two addresses of one handle show the same bytes; the
-// owner calls `forget` when physical memory goes. Thread safety: every method may be called from
-// any thread; one mutex. Costs: O(bytes) plus a hash lookup per 4 KiB.
+// Owns host copies of physical memory in sparse 4 KiB pieces; what was never written, or was set to
+// zero, reads as zero and costs nothing. Bounded by default: of each write from the host, and of
+// each fill, only the first 64 KiB are kept; the rest then reads as zero. `complete` keeps
+// everything. Copies between device addresses move all that is held. Follows physical memory, so
+// that two addresses of one handle show the same bytes, and forgets them when the memory goes.
+// Order: an access happens when it is called; the caller calls in the order of the streams.
+// Thread safety: every method may be called from any thread; one mutex, which is taken after the
+// model's (never before it). Costs: O(bytes) plus a hash lookup for each 4 KiB.
 #pragma once
 
 #include <cstddef>
@@ -21,26 +23,27 @@ class GpuModel;
 
 struct BackingStoreConfig {
   bool complete = false;
-  Bytes kept_per_buffer = 64_KiB;
-  Bytes most_bytes = 4_GiB;  ///< of host memory; what would exceed it is lost and counted
+  Bytes kept_per_access = 64_KiB;
+  Bytes most_bytes = 4_GiB;  ///< of host memory; what would exceed it is lost, and counted
 };
 
 class BackingStore {
  public:
-  BackingStore(GpuModel& model, BackingStoreConfig config);
+  /// Installs itself as the model's memory-gone hook; the model must outlive it.
+  explicit BackingStore(GpuModel& model, BackingStoreConfig config = {});
   ~BackingStore();
   BackingStore(const BackingStore&) = delete;
   BackingStore& operator=(const BackingStore&) = delete;
 
-  /// The range must be device memory (allocated or mapped); false, and nothing done, if it is not.
+  // Each is false, and does nothing, unless the whole range is device memory (allocated or mapped).
   bool write(DeviceAddr to, const void* from, Bytes bytes);
   bool read(void* to, DeviceAddr from, Bytes bytes) const;
   bool fill(DeviceAddr to, std::uint8_t value, Bytes bytes);
-  /// As cudaMemsetD16/D32: repeats a pattern of 1, 2 or 4 bytes; `bytes` is a multiple of it.
+  /// Repeats a pattern of 1, 2 or 4 bytes; `bytes` is a multiple of it.
   bool fill_pattern(DeviceAddr to, std::uint32_t pattern, std::size_t pattern_bytes, Bytes bytes);
-  bool copy(DeviceAddr to, DeviceAddr from, Bytes bytes);  ///< ranges may overlap
+  bool copy(DeviceAddr to, DeviceAddr from, Bytes bytes);  ///< the ranges may overlap
 
-  Bytes held() const;  ///< host memory in use
+  Bytes held() const;  ///< host memory in use for contents
   Bytes lost() const;  ///< bytes written that were not kept
 
  private:

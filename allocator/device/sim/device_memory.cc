@@ -8,7 +8,9 @@ namespace levee::device::sim {
 
 namespace {
 
-constexpr bool is_power_of_two(std::uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
+constexpr bool is_power_of_two(std::uint64_t n) {
+  return n != 0 && (n & (n - 1)) == 0;
+}
 
 Refusal refuse(Native native, const char* why, HazardKind hazard = HazardKind::kCount) {
   return Refusal{native, hazard, why};
@@ -41,7 +43,8 @@ bool DeviceMemory::take(DeviceId device, Bytes bytes) {
 
 Refusal DeviceMemory::reserve(Bytes bytes, Bytes alignment, DeviceId device, DeviceAddr& addr) {
   if (bytes.value == 0 || bytes % granularity(device) != Bytes{}) {
-    return refuse(Native::kInvalidValue, "the size of a range must be a multiple of the granularity");
+    return refuse(Native::kInvalidValue,
+                  "the size of a range must be a multiple of the granularity");
   }
   if (alignment.value != 0 && !is_power_of_two(alignment.value)) {
     return refuse(Native::kInvalidValue, "the alignment of a range must be 0 or a power of two");
@@ -60,10 +63,12 @@ Refusal DeviceMemory::free_range(DeviceAddr addr, Bytes bytes) {
   }
   const AddressRange& range = it->second;
   if (range.bytes != bytes) {
-    return refuse(Native::kInvalidValue, "the range was reserved with another size", HazardKind::kBadRange);
+    return refuse(Native::kInvalidValue, "the range was reserved with another size",
+                  HazardKind::kBadRange);
   }
   if (range.mappings != 0) {
-    return refuse(Native::kInvalidValue, "something is still mapped in the range", HazardKind::kBadRange);
+    return refuse(Native::kInvalidValue, "something is still mapped in the range",
+                  HazardKind::kBadRange);
   }
   --account(range.device).ranges;
   ranges_.erase(it);
@@ -111,7 +116,8 @@ void DeviceMemory::drop_if_unused(Physical& physical) {
 
 Refusal DeviceMemory::create(DeviceId device, Bytes bytes, HandleId& handle) {
   if (bytes.value == 0 || bytes % granularity(device) != Bytes{}) {
-    return refuse(Native::kInvalidValue, "the size of a handle must be a multiple of the granularity");
+    return refuse(Native::kInvalidValue,
+                  "the size of a handle must be a multiple of the granularity");
   }
   if (!take(device, bytes)) return refuse(Native::kOutOfMemory, "the device has no room");
   Physical& physical = add_physical(device, bytes, MemoryKind::kMapped);
@@ -125,7 +131,8 @@ Refusal DeviceMemory::create(DeviceId device, Bytes bytes, HandleId& handle) {
 Refusal DeviceMemory::release(HandleId handle) {
   Physical* physical = find_handle(handle);
   if (physical == nullptr) {
-    return refuse(Native::kInvalidValue, "no such handle; it may have been released before", HazardKind::kBadRelease);
+    return refuse(Native::kInvalidValue, "no such handle; it may have been released before",
+                  HazardKind::kBadRelease);
   }
   // With the last reference the id dies; the memory stays as long as it is mapped.
   if (--physical->references == 0) {
@@ -188,12 +195,14 @@ void DeviceMemory::erase_mapping(Mapping& mapping) {
 
 Refusal DeviceMemory::map(DeviceAddr addr, Bytes bytes, HandleId handle) {
   Physical* physical = find_handle(handle);
-  if (physical == nullptr) return refuse(Native::kInvalidValue, "no such handle", HazardKind::kBadMap);
+  if (physical == nullptr)
+    return refuse(Native::kInvalidValue, "no such handle", HazardKind::kBadMap);
   if (bytes != physical->bytes) {
     return refuse(Native::kInvalidValue, "a handle is mapped as a whole", HazardKind::kBadMap);
   }
   if (addr.value % granularity(physical->device).value != 0) {
-    return refuse(Native::kInvalidValue, "the address is not a multiple of the granularity", HazardKind::kBadMap);
+    return refuse(Native::kInvalidValue, "the address is not a multiple of the granularity",
+                  HazardKind::kBadMap);
   }
   AddressRange* range = find_range(addr);
   if (range == nullptr || range->base + range->bytes < addr + bytes) {
@@ -204,7 +213,9 @@ Refusal DeviceMemory::map(DeviceAddr addr, Bytes bytes, HandleId handle) {
     is_taken = mapping != nullptr;
     return !is_taken;
   });
-  if (is_taken) return refuse(Native::kInvalidValue, "something is mapped there already", HazardKind::kMapOverMapping);
+  if (is_taken)
+    return refuse(Native::kInvalidValue, "something is mapped there already",
+                  HazardKind::kMapOverMapping);
   Mapping& mapping = add_mapping(addr, bytes, *physical);
   mapping.range = range;
   ++range->mappings;
@@ -218,7 +229,8 @@ Refusal DeviceMemory::find_whole(DeviceAddr addr, Bytes bytes, std::vector<Mappi
   const DeviceAddr end = addr + bytes;
   for (DeviceAddr at = addr; at < end;) {
     Mapping* mapping = find_mapping(at);
-    if (mapping == nullptr || mapping->range == nullptr) return refuse(Native::kInvalidValue, "nothing is mapped in a part of the range");
+    if (mapping == nullptr || mapping->range == nullptr)
+      return refuse(Native::kInvalidValue, "nothing is mapped in a part of the range");
     if (mapping->base != at || mapping->base + mapping->bytes > end) {
       return refuse(Native::kInvalidValue, "the range holds only a part of a mapping");
     }
@@ -243,7 +255,8 @@ Refusal DeviceMemory::allocate_small(DeviceId device, Bytes bytes, DeviceAddr& a
     if (!take(device, kPage)) return refuse(Native::kOutOfMemory, "the device has no room");
     const DeviceAddr base = space_.take(kPage, kPage);
     LEVEE_CHECK(!base.is_null(), "the address space of the model is full");
-    Mapping& mapping = add_mapping(base, kPage, add_physical(device, kPage, MemoryKind::kAllocation));
+    Mapping& mapping =
+        add_mapping(base, kPage, add_physical(device, kPage, MemoryKind::kAllocation));
     mapping.readable = mapping.writable = ~std::uint64_t{0};
     mapping.chunk = std::make_unique<SmallChunk>(base);
     chunk = mapping.chunk.get();
@@ -257,7 +270,8 @@ Refusal DeviceMemory::allocate_small(DeviceId device, Bytes bytes, DeviceAddr& a
 }
 
 Refusal DeviceMemory::allocate(DeviceId device, Bytes bytes, MemoryKind kind, DeviceAddr& addr) {
-  if (bytes > account(device).total) return refuse(Native::kOutOfMemory, "the device is smaller than that");
+  if (bytes > account(device).total)
+    return refuse(Native::kOutOfMemory, "the device is smaller than that");
   if (bytes < kSmallLimit) return allocate_small(device, bytes, addr);
   const Bytes whole = round_up(bytes, kPage);
   if (!take(device, whole)) return refuse(Native::kOutOfMemory, "the device has no room");
@@ -371,10 +385,11 @@ void DeviceMemory::validate() const {
     const Mapping& mapping = *mappings_[i];
     LEVEE_CHECK_EQ(mapping.place, i);
     mapped[static_cast<std::size_t>(mapping.physical->device.value)] += mapping.bytes;
-    for_each_piece(mapping.base, mapping.bytes, [&mapping](const Mapping* found, DeviceAddr at, Bytes) {
-      LEVEE_CHECK(found == &mapping, "the page table at ", at, " is wrong");
-      return true;
-    });
+    for_each_piece(mapping.base, mapping.bytes,
+                   [&mapping](const Mapping* found, DeviceAddr at, Bytes) {
+                     LEVEE_CHECK(found == &mapping, "the page table at ", at, " is wrong");
+                     return true;
+                   });
   }
   for (std::size_t i = 0; i < accounts_.size(); ++i) {
     LEVEE_CHECK_GE(accounts_[i].used, used[i]);  // the rest is the context

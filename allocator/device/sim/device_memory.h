@@ -1,10 +1,11 @@
 // Physical memory, address ranges and the mappings between them, for all devices of a model.
 //
-// Owns: reserved ranges, handles, allocations, mappings, the page table, and each device's account. Promises: every method checks
-// everything before it changes anything; used = sum of the sizes of physical memory alive; an address has at most one mapping.
-// Judges nothing: `Refusal` says what was wrong with a refused call, so that the model can report it.
-// Does not: keep uses (it stores the frames for the judge). Not thread-safe; the model's mutex guards it.
-// Costs: memory calls O(pages) for the page table and O(log) for ranges; find O(1) where something is mapped.
+// Owns: reserved ranges, handles, allocations, mappings, the page table, and each device's account.
+// Promises: every method checks everything before it changes anything; used = sum of the sizes of
+// physical memory alive; an address has at most one mapping. Judges nothing: `Refusal` says what
+// was wrong with a refused call, so that the model can report it. Does not: keep uses (it stores
+// the frames for the judge). Not thread-safe; the model's mutex guards it. Costs: memory calls
+// O(pages) for the page table and O(log) for ranges; find O(1) where something is mapped.
 #pragma once
 
 #include <algorithm>
@@ -33,13 +34,13 @@ namespace levee::device::sim {
 struct Physical {
   std::uint64_t serial = 0;  ///< never used twice
   DeviceId device;
-  Bytes bytes;               ///< what it takes of the device
+  Bytes bytes;  ///< what it takes of the device
   MemoryKind kind = MemoryKind::kMapped;
-  HandleId handle;           ///< null once released, and for allocations
+  HandleId handle;               ///< null once released, and for allocations
   std::uint32_t references = 0;  ///< to the handle
   std::uint32_t mappings = 0;
-  std::size_t place = 0;         ///< in the list of all
-  std::vector<Frame> frames;     ///< one for each 2 MiB, made by the judge; empty until then
+  std::size_t place = 0;      ///< in the list of all
+  std::vector<Frame> frames;  ///< one for each 2 MiB, made by the judge; empty until then
 };
 
 struct AddressRange {
@@ -51,14 +52,15 @@ struct AddressRange {
 
 struct Mapping {
   DeviceAddr base;
-  Bytes bytes;                        ///< multiple of 2 MiB
-  Bytes requested_bytes;              ///< of a cudaMalloc; else as bytes
+  Bytes bytes;            ///< multiple of 2 MiB
+  Bytes requested_bytes;  ///< of a cudaMalloc; else as bytes
   Physical* physical = nullptr;
   AddressRange* range = nullptr;      ///< null for allocations
   std::unique_ptr<SmallChunk> chunk;  ///< of small allocations
   std::uint64_t readable = 0;         ///< bit for each device
   std::uint64_t writable = 0;
-  /// Uses through this mapping that a later owner at another address replaced before the host knew them complete.
+  /// Uses through this mapping that a later owner at another address replaced before the host knew
+  /// them complete.
   struct PastUse {
     Order::Index stream = 0;
     Order::Tick tick = 0;
@@ -67,7 +69,8 @@ struct Mapping {
   std::size_t place = 0;  ///< in the list of all
 };
 
-/// Why a call was refused: CUDA's answer, and what the judge thinks of it (kCount: nothing; it may be no mistake).
+/// Why a call was refused: CUDA's answer, and what the judge thinks of it (kCount: nothing; it may
+/// be no mistake).
 struct Refusal {
   Native native = Native::kSuccess;
   HazardKind hazard = HazardKind::kCount;
@@ -112,14 +115,15 @@ class DeviceMemory {
   // ---- Questions
   AddressInfo find(DeviceAddr addr) const;
   bool is_backed(DeviceAddr addr, Bytes bytes) const;
-  /// Calls visit(Mapping*, DeviceAddr begin, Bytes count) for each piece of the range, in order; a null mapping where there is
-  /// none. Stops when it returns false.
+  /// Calls visit(Mapping*, DeviceAddr begin, Bytes count) for each piece of the range, in order; a
+  /// null mapping where there is none. Stops when it returns false.
   template <typename Visit>
   void for_each_piece(DeviceAddr addr, Bytes bytes, Visit&& visit) const {
     while (bytes.value > 0) {
       Mapping* mapping = find_mapping(addr);
-      const DeviceAddr end = mapping != nullptr ? mapping->base + mapping->bytes
-                                                : DeviceAddr{(addr.value / kPage.value + 1) * kPage.value};
+      const DeviceAddr end = mapping != nullptr
+                                 ? mapping->base + mapping->bytes
+                                 : DeviceAddr{(addr.value / kPage.value + 1) * kPage.value};
       const Bytes count = std::min(bytes, end - addr);
       if (!visit(mapping, addr, count)) return;
       addr = addr + count;
@@ -147,11 +151,15 @@ class DeviceMemory {
     }
   };
   Account& account(DeviceId device) { return accounts_[static_cast<std::size_t>(device.value)]; }
-  const Account& account(DeviceId device) const { return accounts_[static_cast<std::size_t>(device.value)]; }
+  const Account& account(DeviceId device) const {
+    return accounts_[static_cast<std::size_t>(device.value)];
+  }
   bool has_device(DeviceId device) const {
     return device.value >= 0 && static_cast<std::size_t>(device.value) < accounts_.size();
   }
-  Bytes granularity(DeviceId device) const { return granularities_[static_cast<std::size_t>(device.value)]; }
+  Bytes granularity(DeviceId device) const {
+    return granularities_[static_cast<std::size_t>(device.value)];
+  }
 
   /// Told as physical memory goes, before its frames do.
   void set_gone_hook(std::function<void(Physical&)> hook) { gone_ = std::move(hook); }
@@ -171,8 +179,8 @@ class DeviceMemory {
   std::vector<Account> accounts_;
   std::vector<Bytes> granularities_;
   std::vector<SmallChunks> chunks_;
-  std::map<std::uint64_t, AddressRange> ranges_;  // by base
-  IdTable<Physical*> handles_{3};                 // what an id stands for; physical_ owns it
+  std::map<std::uint64_t, AddressRange> ranges_;     // by base
+  IdTable<Physical*> handles_{3};                    // what an id stands for; physical_ owns it
   std::vector<std::unique_ptr<Physical>> physical_;  // in no order; each knows its place
   std::vector<std::unique_ptr<Mapping>> mappings_;   // likewise
   std::uint64_t next_serial_ = 1;

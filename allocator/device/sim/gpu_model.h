@@ -239,6 +239,19 @@ struct CaptureDetails {
   std::vector<GraphNodeId> dependencies;  ///< of the next node captured on the stream
 };
 
+/// The calling thread's capture mode is relaxed in its scope, in every model; not a call. What an
+/// allocator does around calls that would otherwise end captures of the program.
+class RelaxedCapture {
+ public:
+  RelaxedCapture();
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  CaptureMode before_;
+};
+
 class GpuModel {
  public:
   explicit GpuModel(ModelConfig config);
@@ -302,6 +315,17 @@ class GpuModel {
   AddressInfo find(DeviceAddr addr) const;                   ///< no call; O(log)
   bool is_device_memory(DeviceAddr addr,
                         Bytes bytes) const;  ///< no call: everything in it is allocated or mapped
+  /// Where the bytes are physically, piece by piece, for a store of their contents; empty if some
+  /// of them are nowhere. No call.
+  struct PhysicalSpan {
+    std::uint64_t serial = 0;  ///< of the physical memory; never used twice
+    Bytes offset;
+    Bytes bytes;
+  };
+  std::vector<PhysicalSpan> physical_spans(DeviceAddr addr, Bytes bytes) const;
+  /// Told of physical memory that goes (by serial), with the model's lock held: it must not call
+  /// the model.
+  void set_memory_gone_hook(std::function<void(std::uint64_t serial)> hook);
 
   // ---- Streams
   Result<StreamId> create_stream(DeviceId device, StreamOptions options = {});
@@ -358,7 +382,7 @@ class GpuModel {
   Result<GraphNodeId> add_child_graph(GraphId graph, std::span<const GraphNodeId> dependencies,
                                       GraphId child);
   Result<std::vector<GraphNodeInfo>> graph_nodes(GraphId graph) const;  ///< no call
-  Result<GraphNodeInfo> graph_node(GraphNodeId node) const;             ///< no call; while its graph lives
+  Result<GraphNodeInfo> graph_node(GraphNodeId node) const;  ///< no call; while its graph lives
   Result<GraphId> clone_graph(GraphId graph);
   Status destroy_graph(GraphId graph);
   Result<ExecId> instantiate(GraphId graph);
@@ -407,8 +431,9 @@ class GpuModel {
   /// Reports leaks; from now on every call answers kShuttingDown, and is a hazard.
   void shut_down();
 
+  struct State;  // inside the gpu_model*.cc files
+
  private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

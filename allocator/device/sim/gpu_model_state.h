@@ -1,7 +1,9 @@
-// Inside of GpuModel: everything it keeps, and the frame of a call. Included by the gpu_model*.cc files and nobody else.
+// Inside of GpuModel: everything it keeps, and the frame of a call. Included by the gpu_model*.cc
+// files and nobody else.
 //
-// One mutex guards all of it (`Call` holds it). The parts know nothing of each other; the rules that join them are here:
-// an edge of order is always drawn twice, in `order` (what is known) and on the streams' `tail` (when it ends).
+// One mutex guards all of it (`Call` holds it). The parts know nothing of each other; the rules
+// that join them are here: an edge of order is always drawn twice, in `order` (what is known) and
+// on the streams' `tail` (when it ends).
 #pragma once
 
 #include <array>
@@ -9,9 +11,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
+#include "allocator/base/attributes.h"
 #include "allocator/base/fixed_buffer.h"
 #include "allocator/base/mutex.h"
 #include "allocator/device/sim/activity_queue.h"
@@ -38,11 +42,12 @@ struct Stream {
   bool is_legacy = false;
   bool is_per_thread = false;
   Order::Index index = 0;
-  Nanos tail{};                  ///< end of everything enqueued
-  std::uint64_t ops = 0;         ///< pieces of work enqueued
+  Nanos tail{};                    ///< end of everything enqueued
+  std::uint64_t ops = 0;           ///< pieces of work enqueued
   std::uint64_t overlap_from = 0;  ///< first work that the newest one may overlap; 0 = none
-  std::uint64_t seen_peer_ops = 0;  ///< of the legacy stream, or of the blocking streams, when last ordered after them
-  Capture* capture = nullptr;    ///< the stream captures
+  std::uint64_t seen_peer_ops =
+      0;  ///< of the legacy stream, or of the blocking streams, when last ordered after them
+  Capture* capture = nullptr;  ///< the stream captures
   Order::Index capture_index = 0;
   std::vector<std::uint32_t> capture_dependencies;  ///< of the next node
 };
@@ -53,9 +58,9 @@ struct EventObject {
   EventOptions options;
   enum class State : std::uint8_t { kNone, kRecorded, kCaptured } state = State::kNone;
   Nanos complete_at{};
-  Order::Point point;                         ///< in `order`, or in the capture's own
-  std::uint64_t capture = 0;                  ///< number of the capture it was recorded in
-  std::vector<std::uint32_t> dependencies;    ///< nodes that the record came after
+  Order::Point point;                       ///< in `order`, or in the capture's own
+  std::uint64_t capture = 0;                ///< number of the capture it was recorded in
+  std::vector<std::uint32_t> dependencies;  ///< nodes that the record came after
 };
 
 struct Capture {
@@ -81,12 +86,13 @@ struct DeviceState {
   Native lost = Native::kSuccess;  ///< a sticky error
   bool has_context = false;
   Stream* legacy = nullptr;
-  std::vector<Stream*> streams;    ///< alive, the legacy and per-thread ones included
-  std::vector<Stream*> blocking;   ///< of these: ordered with the legacy stream
+  std::vector<Stream*> streams;   ///< alive, the legacy and per-thread ones included
+  std::vector<Stream*> blocking;  ///< of these: ordered with the legacy stream
   std::uint64_t blocking_ops = 0;
   std::uint64_t legacy_ops = 0;
-  std::vector<Order::Point> retired;  ///< of streams destroyed since the last synchronisation of the device
-  Nanos finite_tail{};             ///< end of all work that ends
+  std::vector<Order::Point>
+      retired;          ///< of streams destroyed since the last synchronisation of the device
+  Nanos finite_tail{};  ///< end of all work that ends
   Nanos retired_tail{};
   std::unordered_map<std::uint64_t, Stream*> per_thread;  ///< by thread number
   AsyncPool async_pool;
@@ -117,6 +123,16 @@ struct GpuModel::State {
   bool is_shut_down = false;
   std::function<void(std::uint64_t)> memory_gone;
 
+  /// Whose memory is at the address; the first device if nobody's.
+  DeviceId device_of(DeviceAddr addr) const {
+    const AddressInfo info = memory.find(addr);
+    return info.kind == MemoryKind::kNone ? DeviceId{0} : info.device;
+  }
+  DeviceId device_of(HandleId handle) const {
+    const Physical* physical = memory.find_handle(handle);
+    return physical == nullptr ? DeviceId{0} : physical->device;
+  }
+
   bool is_judging() const { return hazards.mode() != JudgeMode::kOff; }
   bool has_device(DeviceId device) const { return memory.has_device(device); }
   DeviceState& on(DeviceId device) { return devices[static_cast<std::size_t>(device.value)]; }
@@ -125,18 +141,22 @@ struct GpuModel::State {
   Stream& add_stream(DeviceId device, StreamOptions options);
   Stream* resolve(DeviceId device, StreamId stream);  ///< null if it is none
   Stream& per_thread_stream(DeviceId device);
-  void order_with_legacy(Stream& stream);  ///< before anything is enqueued on, or asked of, the stream
+  void order_with_legacy(
+      Stream& stream);  ///< before anything is enqueued on, or asked of, the stream
   void set_tail(Stream& stream, Nanos tail);
-  Nanos run_work(Stream& stream, const Work& work, Nanos start, std::uint64_t graph = 0, std::uint64_t node = 0);
+  Nanos run_work(Stream& stream, const Work& work, Nanos start, std::uint64_t graph = 0,
+                 std::uint64_t node = 0);
   void note_touches(Stream& stream, const Work& work);
-  Native wait_until(Nanos time);  ///< the host waits; kTimeout, and nothing done, if that would never end
+  Native wait_until(
+      Nanos time);  ///< the host waits; kTimeout, and nothing done, if that would never end
   void learn_device(DeviceId device);
   Native synchronize_device_locked(DeviceId device);
   void give_back_async(DeviceId device);
 
   // ---- Capture (gpu_model_capture.cc)
   Capture* find_capture(std::uint64_t number) const;
-  Native check_capture(CallKind kind);  ///< may this thread make this call now? Breaks the captures it may not disturb
+  Native check_capture(CallKind kind);  ///< may this thread make this call now? Breaks the captures
+                                        ///< it may not disturb
   bool is_device_capturing(DeviceId device) const;
   bool is_blocking_stream_capturing(DeviceId device) const;
   Native break_capture(Capture& capture, Native answer);
@@ -174,11 +194,24 @@ struct CallArguments {
   std::uint64_t object = 0;  ///< stream, event, handle or graph
 };
 
-/// The frame of one call: takes the model's mutex; counts, times and logs the call; refuses it where a fault, the end of the
-/// model, a lost device or a capture says so; runs what is due when it ends, if it is a call that waits.
+/// The frame of one call: takes the model's mutex; counts, times and logs the call; refuses it
+/// where a fault, the end of the model, a lost device or a capture says so; runs what is due when
+/// it ends, if it is a call that waits.
 class Call {
  public:
   Call(GpuModel::State& state, CallKind kind, DeviceId device, CallArguments arguments = {});
+  /// For calls that name no device: `device_of(arguments)` is asked under the lock, and may
+  /// complete the arguments.
+  template <typename DeviceOf>
+  requires std::is_invocable_r_v<DeviceId, DeviceOf, CallArguments&> Call(GpuModel::State& state,
+                                                                          CallKind kind,
+                                                                          CallArguments arguments,
+                                                                          DeviceOf&& device_of)
+  LEVEE_NO_THREAD_SAFETY_ANALYSIS : state_(state), kind_(kind), arguments_(arguments) {
+    state_.mutex.lock();
+    device_ = device_of(arguments_);
+    native_ = enter();
+  }
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;

@@ -1,9 +1,9 @@
 // Graphs of work: what a capture builds, what a program adds by hand, and what is launched.
 //
-// Owns nodes and the bytes they touch. Promises: a node depends on earlier nodes alone, so that the order of the list is a legal
-// order to run them; an executable graph is a copy that later changes of its graph do not reach.
-// Timing: every node starts when the last of its dependencies has ended; branches run side by side without contention.
-// Not thread-safe; the model's mutex guards it.
+// Owns nodes and the bytes they touch. Promises: a node depends on earlier nodes alone, so that the
+// order of the list is a legal order to run them; an executable graph is a copy that later changes
+// of its graph do not reach. Timing: every node starts when the last of its dependencies has ended;
+// branches run side by side without contention. Not thread-safe; the model's mutex guards it.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ struct ExecGraph {
   std::vector<Node> nodes;
   std::vector<GraphRange> ranges;  ///< sorted, none touches the next
   Nanos duration{};
-  Nanos busy_until{};                      ///< end of the last launch: launches of one graph do not overlap
+  Nanos busy_until{};  ///< end of the last launch: launches of one graph do not overlap
   std::optional<Order::Point> last_launch;  ///< the next launch is ordered after it
 };
 

@@ -10,26 +10,46 @@ namespace levee::device::sim {
 
 const char* name_of(HazardKind kind) {
   switch (kind) {
-    case HazardKind::kMapOverMapping: return "map over a mapping";
-    case HazardKind::kBadUnmap: return "bad unmap";
-    case HazardKind::kBadRelease: return "bad release";
-    case HazardKind::kBadRange: return "bad range";
-    case HazardKind::kBadMap: return "bad map";
-    case HazardKind::kBadAccess: return "bad access setting";
-    case HazardKind::kTouchUnmapped: return "unmapped memory touched";
-    case HazardKind::kTouchWithoutAccess: return "memory touched without access";
-    case HazardKind::kUnorderedUse: return "unordered use";
-    case HazardKind::kAliasUse: return "use through another address";
-    case HazardKind::kLiveTwice: return "live twice";
-    case HazardKind::kGraphOverLive: return "graph over live memory";
-    case HazardKind::kUnmapInUse: return "unmapped in use";
-    case HazardKind::kLeak: return "leak";
-    case HazardKind::kBlockingUnderLock: return "blocking call under a pool lock";
-    case HazardKind::kCallAfterShutdown: return "call after shutdown";
-    case HazardKind::kEndlessWait: return "endless wait";
-    case HazardKind::kForeignStream: return "no such stream or event";
-    case HazardKind::kCaptureBroken: return "capture broken";
-    case HazardKind::kCount: break;
+    case HazardKind::kMapOverMapping:
+      return "map over a mapping";
+    case HazardKind::kBadUnmap:
+      return "bad unmap";
+    case HazardKind::kBadRelease:
+      return "bad release";
+    case HazardKind::kBadRange:
+      return "bad range";
+    case HazardKind::kBadMap:
+      return "bad map";
+    case HazardKind::kBadAccess:
+      return "bad access setting";
+    case HazardKind::kTouchUnmapped:
+      return "unmapped memory touched";
+    case HazardKind::kTouchWithoutAccess:
+      return "memory touched without access";
+    case HazardKind::kUnorderedUse:
+      return "unordered use";
+    case HazardKind::kAliasUse:
+      return "use through another address";
+    case HazardKind::kLiveTwice:
+      return "live twice";
+    case HazardKind::kGraphOverLive:
+      return "graph over live memory";
+    case HazardKind::kUnmapInUse:
+      return "unmapped in use";
+    case HazardKind::kLeak:
+      return "leak";
+    case HazardKind::kBlockingUnderLock:
+      return "blocking call under a pool lock";
+    case HazardKind::kCallAfterShutdown:
+      return "call after shutdown";
+    case HazardKind::kEndlessWait:
+      return "endless wait";
+    case HazardKind::kForeignStream:
+      return "no such stream or event";
+    case HazardKind::kCaptureBroken:
+      return "capture broken";
+    case HazardKind::kCount:
+      break;
   }
   return "?";
 }
@@ -40,7 +60,8 @@ void HazardLog::file(Hazard hazard) {
   calls_before_newest_.clear();
   append_recent_calls(calls_before_newest_);
   if (mode_ == JudgeMode::kAbort) {
-    std::fprintf(stderr, "%s: %s\n%s", name_of(hazard.kind), hazard.text.c_str(), calls_before_newest_.c_str());
+    std::fprintf(stderr, "%s: %s\n%s", name_of(hazard.kind), hazard.text.c_str(),
+                 calls_before_newest_.c_str());
     base::FixedBuffer<256> text;
     text << "the model of the GPU found a hazard: " << name_of(hazard.kind);
     base::die(text);

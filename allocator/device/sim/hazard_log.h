@@ -1,7 +1,8 @@
-// Where findings go: kept, counted, printed; and the last calls of the model, to be printed with them.
+// Where findings go: kept, counted, printed; and the last calls of the model, to be printed with
+// them.
 //
-// Owns at most 1,000 findings and the last 32 calls. Not thread-safe; the model's mutex guards it. Costs: a call logged is a few
-// stores.
+// Owns at most 1,000 findings and the last 32 calls. Not thread-safe; the model's mutex guards it.
+// Costs: a call logged is a few stores.
 #pragma once
 
 #include <array>

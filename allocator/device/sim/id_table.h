@@ -1,8 +1,9 @@
 // Objects behind ids that look like pointers: streams, events, handles, graphs.
 //
-// Owns the objects. Promises: an id is never given out twice (24 bits of generation for each place), never 0, 1 or 2, a multiple
-// of 16 (PyTorch takes the low bits of a stream for itself), and differs from every id of a table with another tag, so
-// that an event passed as a stream is found out. Objects do not move. Costs: find is one bounds check and one compare.
+// Owns the objects. Promises: an id is never given out twice (24 bits of generation for each
+// place), never 0, 1 or 2, a multiple of 16 (PyTorch takes the low bits of a stream for itself),
+// and differs from every id of a table with another tag, so that an event passed as a stream is
+// found out. Objects do not move. Costs: find is one bounds check and one compare.
 //
 //   63      40 39  36 35                4 3  0
 //   generation  tag    place + 1           0

@@ -22,11 +22,21 @@ Nanos LatencyTable::kernel_duration(double flop_count, double byte_count) const 
 Nanos LatencyTable::copy_duration(Bytes bytes, CopyDirection direction, bool pageable) const {
   double rate = work.device_to_device_gbs;
   switch (direction) {
-    case CopyDirection::kHostToDevice: rate = pageable ? work.pageable_gbs : work.host_to_device_gbs; break;
-    case CopyDirection::kDeviceToHost: rate = pageable ? work.pageable_gbs : work.device_to_host_gbs; break;
-    case CopyDirection::kDeviceToDevice: rate = work.device_to_device_gbs; break;
-    case CopyDirection::kPeer: rate = work.peer_gbs; break;
-    case CopyDirection::kHostToHost: rate = work.pageable_gbs; break;
+    case CopyDirection::kHostToDevice:
+      rate = pageable ? work.pageable_gbs : work.host_to_device_gbs;
+      break;
+    case CopyDirection::kDeviceToHost:
+      rate = pageable ? work.pageable_gbs : work.device_to_host_gbs;
+      break;
+    case CopyDirection::kDeviceToDevice:
+      rate = work.device_to_device_gbs;
+      break;
+    case CopyDirection::kPeer:
+      rate = work.peer_gbs;
+      break;
+    case CopyDirection::kHostToHost:
+      rate = work.pageable_gbs;
+      break;
   }
   return at_rate(bytes, rate, work.copy_floor_ns);
 }
@@ -35,7 +45,9 @@ Nanos LatencyTable::memset_duration(Bytes bytes) const {
   return at_rate(bytes, work.memset_gbs, work.copy_floor_ns);
 }
 
-LatencyTable LatencyTable::zero() { return LatencyTable{}; }
+LatencyTable LatencyTable::zero() {
+  return LatencyTable{};
+}
 
 LatencyTable LatencyTable::published() {
   LatencyTable table;
@@ -43,8 +55,9 @@ LatencyTable LatencyTable::published() {
                             std::int64_t per_mib_ns = 0) {
     table[kind] = CallCost{fixed_ns, per_page_ns, per_mib_ns};
   };
-  // Whole allocations. About 1 us below 256 B and about 50 us from 4 KiB on was measured on an older GPU, rising above; that a
-  // large one costs what its pages cost to create is an assumption taken from the rise.
+  // Whole allocations. About 1 us below 256 B and about 50 us from 4 KiB on was measured on an
+  // older GPU, rising above; that a large one costs what its pages cost to create is an assumption
+  // taken from the rise.
   set(CallKind::kMalloc, 50'000, 0, 1'000);
   set(CallKind::kFree, 50'000, 0, 500);  // chosen, in addition to the wait for the device
   set(CallKind::kMallocAsync, 2'000);    // chosen: a pool hit
@@ -52,7 +65,8 @@ LatencyTable LatencyTable::published() {
   set(CallKind::kPoolTrim, 50'000);      // chosen
   set(CallKind::kMemoryInfo, 6'000);     // GB10, published
   set(CallKind::kPointerInfo, 200);      // chosen
-  // Virtual memory, A100: averages over 4,096 pages of 2 MiB. Reserving 8 GB took 19 us; a release 23 us.
+  // Virtual memory, A100: averages over 4,096 pages of 2 MiB. Reserving 8 GB took 19 us; a release
+  // 23 us.
   set(CallKind::kReserveRange, 19'000);
   set(CallKind::kFreeRange, 19'000);  // chosen: as the reservation
   set(CallKind::kCreateHandle, 0, 193'000);
@@ -61,7 +75,8 @@ LatencyTable LatencyTable::published() {
   set(CallKind::kMap, 0, 1'450);
   set(CallKind::kSetAccess, 0, 36'000);
   set(CallKind::kUnmap, 0, 25'600);
-  // Streams and events. Query and wait: medians of a V100 trace; record: 0.45 us is the published minimum, 1 us chosen.
+  // Streams and events. Query and wait: medians of a V100 trace; record: 0.45 us is the published
+  // minimum, 1 us chosen.
   set(CallKind::kCreateStream, 10'000);  // chosen
   set(CallKind::kDestroyStream, 5'000);  // chosen
   set(CallKind::kQueryStream, 1'000);

@@ -5,7 +5,8 @@
 namespace levee::device::sim {
 
 Order::Index Order::add_stream() {
-  // Oldest first: it is the likeliest to be known complete. One look is enough; a busy one goes to the end of the line.
+  // Oldest first: it is the likeliest to be known complete. One look is enough; a busy one goes to
+  // the end of the line.
   if (!free_.empty()) {
     const Index index = free_.front();
     free_.pop_front();
@@ -32,7 +33,8 @@ bool Order::raise(Clock& clock, Index stream, Tick tick) {
 }
 
 bool Order::join(Clock& clock, const Point& point) {
-  // A clock that has reached the point's tick has taken over all that the point knows: knowledge moves as a whole.
+  // A clock that has reached the point's tick has taken over all that the point knows: knowledge
+  // moves as a whole.
   if (!raise(clock, point.stream, point.tick)) return false;
   if (point.others != nullptr) {
     const Clock& others = *point.others;
@@ -60,7 +62,9 @@ void Order::acquire(Index stream, const Point& point) {
   s.fresh = true;  // what the stream knows grew: points released before do not have it
 }
 
-void Order::host_learn(const Point& point) { join(host_, point); }
+void Order::host_learn(const Point& point) {
+  join(host_, point);
+}
 
 void Order::host_learn_stream(Index stream) {
   const Stream& s = streams_[stream];

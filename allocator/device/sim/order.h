@@ -1,19 +1,21 @@
 // Which use of a stream is ordered before what: vector clocks of streams and of the host.
 //
-// Owns: one clock for each stream, and what the host knows to be complete. A stream's time is divided into *ticks*; a tick ends
-// when somebody may learn of it (a record, a synchronisation). A use is stamped (stream, tick). It is ordered before the next
-// work of stream T if T's clock, or the host's, has reached that tick: what the host knows is done is done for all work enqueued
-// from then on, whoever enqueues it.
+// Owns: one clock for each stream, and what the host knows to be complete. A stream's time is
+// divided into *ticks*; a tick ends when somebody may learn of it (a record, a synchronisation). A
+// use is stamped (stream, tick). It is ordered before the next work of stream T if T's clock, or
+// the host's, has reached that tick: what the host knows is done is done for all work enqueued from
+// then on, whoever enqueues it.
 //
 //   stream 1:  use(1,1)  record E -> Point{1, tick 1}   use(1,2)
 //   stream 2:            wait E: clock2[1] = 1          (1,1) is before, (1,2) is not
-//   host:      query E succeeds: host[1] = 1            (1,1) is before everything enqueued from now on
+//   host:      query E succeeds: host[1] = 1            (1,1) is before everything enqueued from
+//   now on
 //
-// Host threads count as one: a completion that one thread has seen is in the past of every later call of any thread.
-// Promises: clocks only grow. The index of a removed stream is used again once the host knows all its uses to be complete, with
-// later ticks, so that no stamp ever speaks for the wrong stream.
-// Not thread-safe. Costs: release is O(1) unless the stream learnt something since its last; acquire is O(1) if nothing is new,
-// else O(streams).
+// Host threads count as one: a completion that one thread has seen is in the past of every later
+// call of any thread. Promises: clocks only grow. The index of a removed stream is used again once
+// the host knows all its uses to be complete, with later ticks, so that no stamp ever speaks for
+// the wrong stream. Not thread-safe. Costs: release is O(1) unless the stream learnt something
+// since its last; acquire is O(1) if nothing is new, else O(streams).
 #pragma once
 
 #include <cstddef>
@@ -58,7 +60,9 @@ class Order {
     const Clock& clock = streams_[later].clock;
     return stream < clock.size() && tick <= clock[stream];
   }
-  bool host_knows(Index stream, Tick tick) const { return stream < host_.size() && tick <= host_[stream]; }
+  bool host_knows(Index stream, Tick tick) const {
+    return stream < host_.size() && tick <= host_[stream];
+  }
 
   std::size_t size() const { return streams_.size(); }
 
@@ -67,7 +71,8 @@ class Order {
     Tick tick = 1;       ///< the present one
     bool fresh = false;  ///< something happened in the present tick: nobody can have learnt of it
     Clock clock;
-    std::shared_ptr<const Clock> shared;  ///< copy of `clock` that points hold; null when `clock` is newer
+    std::shared_ptr<const Clock>
+        shared;  ///< copy of `clock` that points hold; null when `clock` is newer
   };
   static bool raise(Clock& clock, Index stream, Tick tick);
   static bool join(Clock& clock, const Point& point);

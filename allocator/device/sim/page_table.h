@@ -1,7 +1,7 @@
 // From an address to the mapping there: two levels, one pointer for each 2 MiB of address space.
 //
-// Owns no mapping. Not thread-safe. Costs: find is two loads; a block of 1,024 entries (2 GiB of addresses, 8 KiB) is made when
-// the first of them is set and kept.
+// Owns no mapping. Not thread-safe. Costs: find is two loads; a block of 1,024 entries (2 GiB of
+// addresses, 8 KiB) is made when the first of them is set and kept.
 #pragma once
 
 #include <array>
@@ -20,7 +20,9 @@ struct Mapping;
 class PageTable {
  public:
   PageTable(DeviceAddr base, Bytes size)
-      : base_(base.value), pages_(size.value >> kPageShift), blocks_((pages_ + kPerBlock - 1) / kPerBlock) {}
+      : base_(base.value),
+        pages_(size.value >> kPageShift),
+        blocks_((pages_ + kPerBlock - 1) / kPerBlock) {}
 
   Mapping* find(DeviceAddr addr) const {
     const std::uint64_t page = (addr.value - base_) >> kPageShift;

@@ -8,7 +8,8 @@
 namespace levee::device::sim {
 
 DeviceAddr SmallChunk::take(std::uint32_t bytes, std::uint32_t requested_bytes) {
-  const auto it = std::find_if(free_.begin(), free_.end(), [bytes](const auto& piece) { return piece.second >= bytes; });
+  const auto it = std::find_if(free_.begin(), free_.end(),
+                               [bytes](const auto& piece) { return piece.second >= bytes; });
   LEVEE_CHECK(it != free_.end(), "a chunk without room for ", bytes, " B");
   const auto [offset, room] = *it;
   free_.erase(it);

@@ -1,8 +1,9 @@
 // Small cudaMalloc allocations, packed into 2 MiB chunks of one device, as the driver packs them.
 //
-// Owns the division of chunks, not their memory. Promises: first fit in the fullest chunk that has room; pieces are multiples of
-// 512 B; neighbours merge when freed; an empty chunk is reported, so that its memory can go. Not thread-safe.
-// Costs: O(log chunks + log pieces) and a scan of the free pieces of one chunk.
+// Owns the division of chunks, not their memory. Promises: first fit in the fullest chunk that has
+// room; pieces are multiples of 512 B; neighbours merge when freed; an empty chunk is reported, so
+// that its memory can go. Not thread-safe. Costs: O(log chunks + log pieces) and a scan of the free
+// pieces of one chunk.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,9 @@ inline constexpr Bytes kSmallUnit = 512_B;
 /// One 2 MiB page cut into pieces.
 class SmallChunk {
  public:
-  explicit SmallChunk(DeviceAddr base) : base_(base) { free_.emplace(0, static_cast<std::uint32_t>(kPage.value)); }
+  explicit SmallChunk(DeviceAddr base) : base_(base) {
+    free_.emplace(0, static_cast<std::uint32_t>(kPage.value));
+  }
 
   DeviceAddr base() const { return base_; }
   std::uint32_t largest_free() const { return largest_free_; }
@@ -65,11 +68,14 @@ class SmallChunks {
 
  private:
   struct ByRoom {
-    bool operator()(const std::pair<std::uint32_t, SmallChunk*>& a, const std::pair<std::uint32_t, SmallChunk*>& b) const {
+    bool operator()(const std::pair<std::uint32_t, SmallChunk*>& a,
+                    const std::pair<std::uint32_t, SmallChunk*>& b) const {
       // By address, not by pointer, so that the same program gets the same addresses every time.
       return a.first != b.first ? a.first < b.first : address(a.second) < address(b.second);
     }
-    static std::uint64_t address(const SmallChunk* chunk) { return chunk == nullptr ? 0 : chunk->base().value; }
+    static std::uint64_t address(const SmallChunk* chunk) {
+      return chunk == nullptr ? 0 : chunk->base().value;
+    }
   };
   std::set<std::pair<std::uint32_t, SmallChunk*>, ByRoom> by_room_;
 };

@@ -7,12 +7,15 @@
 
 namespace levee::device::sim {
 
-// ---- Uses of one interval -------------------------------------------------------------------------------------------------
-// An interval has at least one use: `use`, and those behind it in extra_[extra]. Flags 0 with tick 0 marks "none yet", which
-// exists only between taking the last use away and erasing the interval.
+// ---- Uses of one interval
+// -------------------------------------------------------------------------------------------------
+// An interval has at least one use: `use`, and those behind it in extra_[extra]. Flags 0 with tick
+// 0 marks "none yet", which exists only between taking the last use away and erasing the interval.
 
 namespace {
-bool is_empty(const Interval& interval) { return interval.use == Use{}; }
+bool is_empty(const Interval& interval) {
+  return interval.use == Use{};
+}
 }  // namespace
 
 template <typename Visit>
@@ -83,16 +86,19 @@ Interval UseMap::copy(const Interval& interval) {
   return result;
 }
 
-// ---- Intervals of a frame -------------------------------------------------------------------------------------------------
+// ---- Intervals of a frame
+// -------------------------------------------------------------------------------------------------
 
 /// The first interval that ends behind `begin`.
 std::size_t UseMap::lower(const Frame& frame, std::uint32_t begin) {
-  const auto it = std::upper_bound(frame.intervals.begin(), frame.intervals.end(), begin,
-                                   [](std::uint32_t at, const Interval& interval) { return at < interval.end; });
+  const auto it = std::upper_bound(
+      frame.intervals.begin(), frame.intervals.end(), begin,
+      [](std::uint32_t at, const Interval& interval) { return at < interval.end; });
   return static_cast<std::size_t>(it - frame.intervals.begin());
 }
 
-/// Cuts intervals at both borders, so that those inside [begin, end) can change; they are [first, last).
+/// Cuts intervals at both borders, so that those inside [begin, end) can change; they are [first,
+/// last).
 UseMap::Span UseMap::split(Frame& frame, std::uint32_t begin, std::uint32_t end) {
   std::vector<Interval>& list = frame.intervals;
   std::size_t first = lower(frame, begin);
@@ -129,7 +135,8 @@ void UseMap::replace(Frame& frame, std::uint32_t begin, std::uint32_t end, const
     return;
   }
   const Span span = split(frame, begin, end);
-  for (std::size_t i = span.first; i < span.last; ++i) drop_uses(list[i], use.via, [](const Use&) { return true; });
+  for (std::size_t i = span.first; i < span.last; ++i)
+    drop_uses(list[i], use.via, [](const Use&) { return true; });
   list[span.first] = Interval{begin, end, 0, use};
   list.erase(list.begin() + static_cast<std::ptrdiff_t>(span.first) + 1,
              list.begin() + static_cast<std::ptrdiff_t>(span.last));
@@ -163,7 +170,8 @@ void UseMap::merge(Frame& frame, std::uint32_t begin, std::uint32_t end) {
     if (is_empty(list[read])) continue;
     if (write > from) {
       Interval& before = list[write - 1];
-      if (before.end == list[read].begin && before.extra == 0 && list[read].extra == 0 && before.use == list[read].use) {
+      if (before.end == list[read].begin && before.extra == 0 && list[read].extra == 0 &&
+          before.use == list[read].use) {
         before.end = list[read].end;
         continue;
       }
@@ -171,10 +179,12 @@ void UseMap::merge(Frame& frame, std::uint32_t begin, std::uint32_t end) {
     if (write != read) list[write] = list[read];
     ++write;
   }
-  list.erase(list.begin() + static_cast<std::ptrdiff_t>(write), list.begin() + static_cast<std::ptrdiff_t>(read));
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(write),
+             list.begin() + static_cast<std::ptrdiff_t>(read));
 }
 
-// ---- Rules ----------------------------------------------------------------------------------------------------------------
+// ---- Rules
+// ----------------------------------------------------------------------------------------------------------------
 
 bool UseMap::is_spent(const Use& use) const {
   if (use.is_open()) return false;
@@ -185,15 +195,18 @@ bool UseMap::is_spent(const Use& use) const {
 bool UseMap::is_ordered(const Use& earlier, const NewUse& later) const {
   const bool is_later_captured = later.capture.number != 0;
   if (earlier.is_captured()) {
-    // Work of another capture, or of one that has ended, does not run; its launches note their own uses.
+    // Work of another capture, or of one that has ended, does not run; its launches note their own
+    // uses.
     if (!is_later_captured || earlier.op != later.capture.number) return true;
     return later.capture.order->is_before(earlier.stream, earlier.tick, later.stream);
   }
   if (is_later_captured) return true;  // judged when the graph is launched
   if (order_.host_knows(earlier.stream, earlier.tick)) return true;
-  if (earlier.stream == later.stream && earlier.is_touch() && later.op != 0 && earlier.via != later.via) {
-    // Through another address the earlier work must have *completed*. The order of the stream says so, unless the two are one
-    // piece of work, or the later one may start before its predecessor ends.
+  if (earlier.stream == later.stream && earlier.is_touch() && later.op != 0 &&
+      earlier.via != later.via) {
+    // Through another address the earlier work must have *completed*. The order of the stream says
+    // so, unless the two are one piece of work, or the later one may start before its predecessor
+    // ends.
     if (earlier.op == later.op) return false;
     if (later.overlap_from != 0 && earlier.op >= later.overlap_from) return false;
   }
@@ -222,7 +235,8 @@ HazardKind unordered(const Use& earlier, const NewUse& later) {
 }
 }  // namespace
 
-void UseMap::note(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use, const Report& report) {
+void UseMap::note(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+                  const Report& report) {
   switch (use.kind) {
     case UseKind::kHandOut:
       if (use.capture.number != 0) {
@@ -231,25 +245,34 @@ void UseMap::note(Frame& frame, std::uint32_t begin, std::uint32_t end, const Ne
         hand_out(frame, begin, end, use, report);
       }
       return;
-    case UseKind::kShare: share(frame, begin, end, use); return;
-    case UseKind::kGiveBack: give_back(frame, begin, end, use); return;
+    case UseKind::kShare:
+      share(frame, begin, end, use);
+      return;
+    case UseKind::kGiveBack:
+      give_back(frame, begin, end, use);
+      return;
     case UseKind::kRead:
-    case UseKind::kWrite: touch(frame, begin, end, use, report); return;
+    case UseKind::kWrite:
+      touch(frame, begin, end, use, report);
+      return;
   }
 }
 
-void UseMap::hand_out(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use, const Report& report) {
+void UseMap::hand_out(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+                      const Report& report) {
   bool reported = false;
-  for (std::size_t i = lower(frame, begin); i < frame.intervals.size() && frame.intervals[i].begin < end && !reported; ++i) {
+  for (std::size_t i = lower(frame, begin);
+       i < frame.intervals.size() && frame.intervals[i].begin < end && !reported; ++i) {
     const Interval& interval = frame.intervals[i];
     reported = any_use(interval, [&](const Use& earlier) {
       if (!earlier.is_open() && is_ordered(earlier, use)) return false;
-      report(Conflict{earlier.is_open() ? HazardKind::kLiveTwice : unordered(earlier, use), std::max(begin, interval.begin),
-                      std::min(end, interval.end), earlier});
+      report(Conflict{earlier.is_open() ? HazardKind::kLiveTwice : unordered(earlier, use),
+                      std::max(begin, interval.begin), std::min(end, interval.end), earlier});
       return true;
     });
   }
-  // Not stamped through make(): an owner's use has no tick until it ends, and taking one now would end a tick for nothing.
+  // Not stamped through make(): an owner's use has no tick until it ends, and taking one now would
+  // end a tick for nothing.
   Use open;
   open.via = use.via;
   open.stream = use.stream;
@@ -257,8 +280,8 @@ void UseMap::hand_out(Frame& frame, std::uint32_t begin, std::uint32_t end, cons
   replace(frame, begin, end, open);
 }
 
-void UseMap::hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
-                               const Report& report) {
+void UseMap::hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t end,
+                               const NewUse& use, const Report& report) {
   const Span span = split(frame, begin, end);
   const Use owner = make(use, Use::kWrites | Use::kOpen);
   bool reported = false;
@@ -267,13 +290,14 @@ void UseMap::hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t 
     if (!reported) {
       reported = any_use(interval, [&](const Use& earlier) {
         if (!earlier.is_open() && is_ordered(earlier, use)) return false;
-        report(Conflict{earlier.is_open() ? HazardKind::kLiveTwice : unordered(earlier, use), interval.begin, interval.end,
-                        earlier});
+        report(Conflict{earlier.is_open() ? HazardKind::kLiveTwice : unordered(earlier, use),
+                        interval.begin, interval.end, earlier});
         return true;
       });
     }
     // Uses outside of captures stay: the launches must be ordered after them.
-    drop_uses(interval, use.via, [](const Use& earlier) { return earlier.is_captured() || earlier.is_open(); });
+    drop_uses(interval, use.via,
+              [](const Use& earlier) { return earlier.is_captured() || earlier.is_open(); });
     add_use(interval, owner);
   }
   fill_gaps(frame, begin, end, owner);
@@ -319,8 +343,11 @@ void UseMap::give_back(Frame& frame, std::uint32_t begin, std::uint32_t end, con
         was_open = true;
       }
     }
-    if (!was_open) add_use(interval, make(use, Use::kWrites));  // nobody noted its beginning; its end counts all the same
-    // A touch by the owner's own stream lies before the end of its ownership: ordered after this is ordered after that.
+    if (!was_open)
+      add_use(interval,
+              make(use, Use::kWrites));  // nobody noted its beginning; its end counts all the same
+    // A touch by the owner's own stream lies before the end of its ownership: ordered after this is
+    // ordered after that.
     base::SmallVector<Use, 4> ends;
     any_use(interval, [&ends](const Use& other) {
       if (!other.is_touch() && !other.is_captured()) ends.push_back(other);
@@ -338,7 +365,8 @@ void UseMap::give_back(Frame& frame, std::uint32_t begin, std::uint32_t end, con
   merge(frame, begin, end);
 }
 
-void UseMap::touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use, const Report& report) {
+void UseMap::touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+                   const Report& report) {
   const bool writes = use.kind == UseKind::kWrite;
   const Span span = split(frame, begin, end);
   const Use made = make(use, Use::kTouch | (writes ? Use::kWrites : 0U));
@@ -360,7 +388,8 @@ void UseMap::touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const N
     drop_uses(interval, use.via, [&](const Use& earlier) {
       if (earlier.is_open()) return false;
       if (is_spent(earlier)) return true;
-      return earlier.stream == made.stream && earlier.via == made.via && earlier.is_captured() == made.is_captured() &&
+      return earlier.stream == made.stream && earlier.via == made.via &&
+             earlier.is_captured() == made.is_captured() &&
              (!made.is_captured() || earlier.op == made.op) && (writes || !earlier.writes());
     });
     add_use(interval, made);
@@ -369,7 +398,8 @@ void UseMap::touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const N
   merge(frame, begin, end);
 }
 
-void UseMap::note_launch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use, const Report& report) {
+void UseMap::note_launch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+                         const Report& report) {
   const Span span = split(frame, begin, end);
   const Use made = make(use, Use::kWrites);
   bool reported = false;
@@ -377,10 +407,11 @@ void UseMap::note_launch(Frame& frame, std::uint32_t begin, std::uint32_t end, c
     Interval& interval = frame.intervals[i];
     if (!reported) {
       reported = any_use(interval, [&](const Use& earlier) {
-        if (earlier.is_captured()) return false;  // what a capture handed out is the graph's own, live or not
+        if (earlier.is_captured())
+          return false;  // what a capture handed out is the graph's own, live or not
         if (!earlier.is_open() && is_ordered(earlier, use)) return false;
-        report(Conflict{earlier.is_open() ? HazardKind::kGraphOverLive : unordered(earlier, use), interval.begin, interval.end,
-                        earlier});
+        report(Conflict{earlier.is_open() ? HazardKind::kGraphOverLive : unordered(earlier, use),
+                        interval.begin, interval.end, earlier});
         return true;
       });
     }
@@ -391,12 +422,15 @@ void UseMap::note_launch(Frame& frame, std::uint32_t begin, std::uint32_t end, c
   merge(frame, begin, end);
 }
 
-const Use* UseMap::find_unfinished(const Frame& frame, std::uint32_t begin, std::uint32_t end, std::uint64_t via) const {
-  for (std::size_t i = lower(frame, begin); i < frame.intervals.size() && frame.intervals[i].begin < end; ++i) {
+const Use* UseMap::find_unfinished(const Frame& frame, std::uint32_t begin, std::uint32_t end,
+                                   std::uint64_t via) const {
+  for (std::size_t i = lower(frame, begin);
+       i < frame.intervals.size() && frame.intervals[i].begin < end; ++i) {
     const Use* found = nullptr;
     const auto look = [&](const Use& use) {
       if (use.via != via || is_spent(use)) return false;
-      if (!use.is_open() && use.is_captured()) return false;  // it does not run; the launches note their own uses
+      if (!use.is_open() && use.is_captured())
+        return false;  // it does not run; the launches note their own uses
       found = &use;
       return true;
     };
@@ -415,9 +449,11 @@ void UseMap::forget(Frame& frame, std::uint32_t begin, std::uint32_t end) {
 void UseMap::validate(const Frame& frame) const {
   std::uint32_t end = 0;
   for (const Interval& interval : frame.intervals) {
-    LEVEE_CHECK(interval.begin >= end && interval.begin < interval.end, "interval at ", interval.begin);
+    LEVEE_CHECK(interval.begin >= end && interval.begin < interval.end, "interval at ",
+                interval.begin);
     LEVEE_CHECK(!is_empty(interval), "interval at ", interval.begin);
-    LEVEE_CHECK(interval.extra == 0 || !extra_[interval.extra].empty(), "interval at ", interval.begin);
+    LEVEE_CHECK(interval.extra == 0 || !extra_[interval.extra].empty(), "interval at ",
+                interval.begin);
     end = interval.end;
   }
   LEVEE_CHECK_LE(end, kFrameBytes);

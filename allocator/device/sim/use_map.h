@@ -1,20 +1,25 @@
 // Who used which bytes of physical memory last: the memory of the judge.
 //
-// Owns one `Frame` for each 2 MiB of physical memory (made when first used): a sorted list of byte intervals, each with the uses
-// that a later one must be ordered after. Rules (UseKind says what each note means):
+// Owns one `Frame` for each 2 MiB of physical memory (made when first used): a sorted list of byte
+// intervals, each with the uses that a later one must be ordered after. Rules (UseKind says what
+// each note means):
 //
-//   hand-out   every use in the bytes must be closed and ordered before the new owner's stream; it replaces them all, since
+//   hand-out   every use in the bytes must be closed and ordered before the new owner's stream; it
+//   replaces them all, since
 //              whoever is ordered after the new owner is ordered after them
-//   share      adds an open use of the same owner on another stream; checks nothing, its order is the owner's business
-//   give-back  closes the open uses: each is stamped with the present tick of its stream
-//   touch      one read or write by enqueued work. Checked against closed uses (two reads never conflict), and against an owner
+//   share      adds an open use of the same owner on another stream; checks nothing, its order is
+//   the owner's business give-back  closes the open uses: each is stamped with the present tick of
+//   its stream touch      one read or write by enqueued work. Checked against closed uses (two
+//   reads never conflict), and against an owner
 //              who holds the bytes at another address; added to the uses
 //
-// An *open* use has no end yet, so nothing can be ordered after it. A use that the host knows to be complete is dropped when met.
-// Uses on capturing streams do not run: they are checked among themselves, by the order inside their capture.
-// Through another address ("via") the same order is asked for, but the finding is an alias use; and work that may overlap its
-// predecessor in the stream (or touches one byte at two addresses itself) is not ordered after it by the stream alone.
-// Not thread-safe. Costs: O(log intervals) to find, O(intervals in the frame) to insert (moved as memory).
+// An *open* use has no end yet, so nothing can be ordered after it. A use that the host knows to be
+// complete is dropped when met. Uses on capturing streams do not run: they are checked among
+// themselves, by the order inside their capture. Through another address ("via") the same order is
+// asked for, but the finding is an alias use; and work that may overlap its predecessor in the
+// stream (or touches one byte at two addresses itself) is not ordered after it by the stream alone.
+// Not thread-safe. Costs: O(log intervals) to find, O(intervals in the frame) to insert (moved as
+// memory).
 #pragma once
 
 #include <cstdint>
@@ -41,10 +46,11 @@ struct Use {
     kTouch = 8,  ///< by one piece of work, whose number is `op`
   };
   Order::Tick tick = 0;
-  std::uint64_t via = 0;  ///< address that the first byte of the frame has in the mapping used
+  std::uint64_t via = 0;    ///< address that the first byte of the frame has in the mapping used
   Order::Index stream = 0;  ///< of the capture's own order, if captured
   std::uint32_t flags = 0;
-  std::uint64_t op = 0;  ///< touch: number of the work in its stream. Captured: number of the capture
+  std::uint64_t op =
+      0;  ///< touch: number of the work in its stream. Captured: number of the capture
 
   bool is_open() const { return (flags & kOpen) != 0; }
   bool is_captured() const { return (flags & kCaptured) != 0; }
@@ -56,7 +62,8 @@ struct Use {
 struct Interval {
   std::uint32_t begin = 0;  ///< bytes from the start of the frame
   std::uint32_t end = 0;
-  std::uint32_t extra = 0;  ///< place of further uses in the pool of the map; 0 = there is one use only
+  std::uint32_t extra =
+      0;  ///< place of further uses in the pool of the map; 0 = there is one use only
   Use use;
 };
 
@@ -94,19 +101,23 @@ class UseMap {
   /// The order of a capture that is still in progress, or null.
   using Captures = std::function<Order*(std::uint64_t number)>;
 
-  /// Told of a use through another address that a later one replaced, although the host does not know it to be complete: the
-  /// mapping at that address must stay until then.
+  /// Told of a use through another address that a later one replaced, although the host does not
+  /// know it to be complete: the mapping at that address must stay until then.
   using Replaced = std::function<void(const Use&)>;
 
   UseMap(Order& order, Captures captures, Replaced replaced)
       : order_(order), captures_(std::move(captures)), replaced_(std::move(replaced)), extra_(1) {}
 
   /// Notes a use of the bytes [begin, end) of a frame. Reports at most one conflict.
-  void note(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use, const Report& report);
+  void note(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+            const Report& report);
   /// A graph's replay on `stream` writes the bytes.
-  void note_launch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use, const Report& report);
-  /// A use of the bytes through `via` that is open, or that the host does not know to be complete; null if there is none.
-  const Use* find_unfinished(const Frame& frame, std::uint32_t begin, std::uint32_t end, std::uint64_t via) const;
+  void note_launch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+                   const Report& report);
+  /// A use of the bytes through `via` that is open, or that the host does not know to be complete;
+  /// null if there is none.
+  const Use* find_unfinished(const Frame& frame, std::uint32_t begin, std::uint32_t end,
+                             std::uint64_t via) const;
   /// Forgets every use of the bytes.
   void forget(Frame& frame, std::uint32_t begin, std::uint32_t end);
   void validate(const Frame& frame) const;
@@ -118,11 +129,14 @@ class UseMap {
     std::size_t last;
   };
 
-  void hand_out(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use, const Report& report);
-  void hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use, const Report& report);
+  void hand_out(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+                const Report& report);
+  void hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+                         const Report& report);
   void share(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use);
   void give_back(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use);
-  void touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use, const Report& report);
+  void touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+             const Report& report);
 
   bool is_ordered(const Use& earlier, const NewUse& later) const;
   bool is_spent(const Use& use) const;

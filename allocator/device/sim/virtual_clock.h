@@ -1,8 +1,9 @@
 // The one clock of a model: virtual time, in nanoseconds.
 //
-// Promises: never goes back; reading takes no lock. In host mode it runs one to one with CLOCK_MONOTONIC from the same origin,
-// and `add` puts it ahead of that by what calls and waits would have cost. In manual mode only `add` moves it, from 0.
-// Costs: a load; in host mode also one clock_gettime.
+// Promises: never goes back; reading takes no lock. In host mode it runs one to one with
+// CLOCK_MONOTONIC from the same origin, and `add` puts it ahead of that by what calls and waits
+// would have cost. In manual mode only `add` moves it, from 0. Costs: a load; in host mode also one
+// clock_gettime.
 #pragma once
 
 #include <atomic>
