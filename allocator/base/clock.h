@@ -5,7 +5,7 @@
 // thread. The source is CLOCK_MONOTONIC until somebody replaces it, which can happen once (a
 // simulated GPU does it when it is loaded, before the first allocation); later attempts are
 // refused, since times of two sources do not compare. Costs: one relaxed load and an indirect call
-// (about 25 ns with CLOCK_MONOTONIC in the vDSO).
+// (about 40 ns with CLOCK_MONOTONIC on a 2.1 GHz Xeon: `BM_clock_now`).
 #pragma once
 
 #include <atomic>

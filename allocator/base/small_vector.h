@@ -174,8 +174,8 @@ class SmallVector {
     if (!is_inline()) ::operator delete (data_, std::align_val_t{alignof(T)});
   }
 
-  T* inline_data() { return reinterpret_cast<T*>(inline_); }
-  const T* inline_data() const { return reinterpret_cast<const T*>(inline_); }
+  T* inline_data() noexcept { return reinterpret_cast<T*>(inline_); }
+  const T* inline_data() const noexcept { return reinterpret_cast<const T*>(inline_); }
 
   T* data_ = inline_data();
   std::size_t size_ = 0;
