@@ -15,6 +15,8 @@
 #       program brings its own main, which must understand --smoke.
 #   levee_add_fuzzer(NAME SOURCES ... [DEPS ...] [CORPUS folder])
 #       With LEVEE_FUZZ a libFuzzer program. Always a ctest entry with label fuzz that runs the corpus through it.
+#
+# The targets tests_LABEL (tests_unit, tests_stress, ...) build all test programs of one label, tests_fuzz the fuzzers.
 
 set(LEVEE_TEST_LABELS
   unit contract model stress fuzz hotpath golden abi install view torch gpu lint bench)
@@ -51,6 +53,12 @@ endif()
 if(LEVEE_FUZZ)
   # Coverage feedback for the libraries; the fuzzers themselves are linked with the driver.
   target_compile_options(levee_build_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+if(LEVEE_BUILD_TESTS)
+  foreach(levee_label IN LISTS LEVEE_TEST_LABELS)
+    add_custom_target(tests_${levee_label})
+  endforeach()
 endif()
 
 function(levee_add_subdirectory_if_present folder)
@@ -155,6 +163,7 @@ function(levee_add_test name)
   endif()
   levee_add_command_test(${name} LABEL ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} COMMAND ${name} ${arg_ARGS}
     ENVIRONMENT ${arg_ENVIRONMENT})
+  add_dependencies(tests_${arg_LABEL} ${name})
 endfunction()
 
 function(levee_add_bench name)
@@ -173,6 +182,7 @@ function(levee_add_fuzzer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS" "SOURCES;DEPS")
   levee_check_arguments()
   levee_add_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS})
+  add_dependencies(tests_fuzz ${name})
   if(LEVEE_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set(run -runs=0)

@@ -49,6 +49,7 @@ configure() {
     die "configuring the preset $preset failed; the reason is above."
 }
 
+# build PRESET [cmake --build arguments]
 build() {
   local preset=$1
   shift

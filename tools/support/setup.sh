@@ -2,10 +2,11 @@
 # Makes a machine ready for levee: Debian packages, a Python environment in build/venv with PyTorch, and with --install the Python
 # package itself. Can be run again: what is there stays, and nothing is downloaded twice.
 #
-#   tools/support/setup.sh [--demo] [--install] [--torch VERSION]
+#   tools/support/setup.sh [--demo] [--install] [--werror] [--torch VERSION]
 #
 #   --demo           leave out what only the tests need
 #   --install        build and install the package `levee` into build/venv
+#   --werror         with warnings as errors, as the preset ci builds it
 #   --torch VERSION  another PyTorch than the default
 set -euo pipefail
 # shellcheck source=lib.sh
@@ -13,11 +14,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 for_tests=1
 install=0
+settings=()
 torch=${LEVEE_DEFAULT_TORCH}
 while (($#)); do
   case $1 in
     --demo) for_tests=0 ;;
     --install) install=1 ;;
+    --werror) settings+=(-C cmake.define.LEVEE_WERROR=ON) ;;
     --torch)
       shift
       torch=${1:-}
@@ -130,8 +133,9 @@ make_environment() {
 install_package() {
   say "Building and installing the package levee (the first time about ten minutes on two cores)."
   # The requirements are there already, hence --no-deps; PyTorch must be seen by the build, hence --no-build-isolation.
+  if have ccache; then export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
   CMAKE_BUILD_PARALLEL_LEVEL=$(levee_jobs) "$LEVEE_VENV/bin/pip" install --disable-pip-version-check -q \
-    --no-build-isolation --no-deps "$LEVEE_ROOT" ||
+    --no-build-isolation --no-deps "${settings[@]}" "$LEVEE_ROOT" ||
     die "building the package failed; the reason is above."
 }
 

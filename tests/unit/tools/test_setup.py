@@ -122,5 +122,5 @@ def test_a_wrong_option_is_one_sentence(machine: Machine, arguments: list[str], 
 
 def test_help_describes_every_option(machine: Machine):
     text = machine.setup("--help").stdout
-    for option in ("--demo", "--install", "--torch VERSION"):
+    for option in ("--demo", "--install", "--werror", "--torch VERSION"):
         assert option in text
