@@ -238,6 +238,11 @@ HARMLESS = {
         + "".join(f"Status call_{i}() override;\n" for i in range(15)),
         "bench/copy.h": HEADER + "".join(f"Status call_{i}() override;\n" for i in range(15)),
     },
+    "a source tested under another name": {
+        "allocator/core/zone.h": HEADER,
+        "allocator/core/zone.cc": SOURCE + "int zone;\n",
+        "tests/unit/core/pool_test.cc": '#include "allocator/core/zone.h"\n',
+    },
     "a suffix": {"README.md": "Names end in `_bytes`.\n"},
     "a digit separator": {
         "allocator/core/pool.cc": SOURCE

@@ -6,6 +6,7 @@ import collections
 import re
 
 from findings import Finding
+from rules_includes import included
 from source_tree import SourceFile, SourceTree
 
 TESTED_FOLDERS = ("allocator/", "torch_plugin/", "bench/replay/", "tools/simgpu/")
@@ -13,8 +14,15 @@ DUPLICATE_LINES = 12
 
 
 def check_every_source_has_a_test(tree: SourceTree) -> list[Finding]:
-    """`x.cc` is tested by `x_test.cc` or `x_<aspect>_test.cc` (or `test_x*.py`) somewhere in tests/."""
+    """`x.cc` is tested by `x_test.cc`, `x_<aspect>_test.cc` or `test_x*.py` somewhere in tests/, or by
+    a test of another name that includes its header."""
     tests = {path.rpartition("/")[2] for path in tree.all_paths if path.startswith("tests/")}
+    tested_headers = {
+        name
+        for file in tree.cpp()
+        if file.path.startswith("tests/") and file.name.endswith("_test.cc")
+        for _, _, name in included(file)
+    }
     findings = []
     for path in sorted(tree.all_paths):
         if not path.startswith(TESTED_FOLDERS) or not path.endswith((".cc", ".cpp")):
@@ -25,7 +33,8 @@ def check_every_source_has_a_test(tree: SourceTree) -> list[Finding]:
         pattern = re.compile(
             rf"({re.escape(stem)}(_\w+)?_test\.cc|test_{re.escape(stem)}(_\w+)?\.py)$"
         )
-        if not any(pattern.match(name) for name in tests):
+        has_test = any(pattern.match(name) for name in tests)
+        if not has_test and path.rsplit(".", 1)[0] + ".h" not in tested_headers:
             findings.append(
                 Finding(
                     "untested",
