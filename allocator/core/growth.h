@@ -1,0 +1,39 @@
+// Where new pages go, and whether they may be made: pure decisions.
+//
+// A pool's new pages fill empty slots of its primary zone first, then extend its end, wherever the
+// fewest pages make a run that is long enough. Nothing is changed here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <levee/units.h>
+
+#include "allocator/core/space.h"
+
+namespace levee::core {
+
+/// A stretch of empty slots to be filled, or the zone's end to be extended.
+struct FillStretch {
+  std::uint32_t first_unit = 0;
+  std::uint32_t units = 0;
+};
+
+struct GrowthPlan {
+  ZoneIndex zone;
+  std::vector<FillStretch> stretches;  ///< by address; at least one
+  std::uint32_t units = 0;             ///< sum
+
+  bool empty() const { return units == 0; }
+};
+
+/// The fewest new units that give the zone a free run of `bytes`. Empty if the zone's address range
+/// cannot hold it.
+GrowthPlan plan_growth(const Space& space, ZoneIndex zone, Bytes bytes);
+
+/// `units` new units at the zone's lowest empty slots and its end, wherever they fall. Empty if the
+/// range is full.
+GrowthPlan plan_fill(const Space& space, ZoneIndex zone, std::uint32_t units);
+
+}  // namespace levee::core

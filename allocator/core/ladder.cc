@@ -1,0 +1,168 @@
+// The recovery ladder of `SlowPath`: what is tried, in which order, when a request cannot be served
+// within the limits. Each rung is timed and recorded and ends in a fresh attempt.
+//
+//   own events       wait for blocks that only wait for other streams of ours
+//   callbacks        whoever asked to be told gives memory back
+//   fragments        small blocks kept ready for nobody, and pieces of foreign chunks
+//   other pools      pools that serve others when memory is short
+//   cached handles   memory in a form that this request cannot use, given back to the device
+//
+// While a stream captures, the rungs that wait or release are skipped: CUDA forbids both.
+
+#include <algorithm>
+
+#include "allocator/core/slow_path.h"
+
+namespace levee::core {
+
+// Bytes that are not in use: what rungs make more of.
+Bytes SlowPath::usable_bytes() const {
+  const Bytes reserved = state_.space.reserved();
+  const Bytes active = state_.counters.active();
+  return reserved > active ? reserved - active : 0_B;
+}
+
+Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, EmergencyCause cause,
+                              OomReport* report) {
+  Stats& stats = state_.counters.stats();
+  ++stats.num_emergencies;
+  const LaneId lane = state_.streams.lane(request.stream);
+  const Nanos began = base::Clock::now();
+  state_.emit(EventKind::kEmergencyBegin, lane, request.requested.value,
+              state_.space.reserved().value, static_cast<std::uint16_t>(cause),
+              SlowPathContext::current());
+  *report = OomReport{};
+  for (LadderRung rung : {LadderRung::kOwnEvents, LadderRung::kCallbacks, LadderRung::kFragments,
+                          LadderRung::kOtherPools, LadderRung::kCachedHandles}) {
+    const Nanos rung_began = base::Clock::now();
+    const Bytes reserved_before = state_.space.reserved();
+    const Bytes usable_before = usable_bytes();
+    const bool helped = take_rung(guard, request, rung);
+    const Bytes usable_after = usable_bytes();
+    const Bytes reserved_after = state_.space.reserved();
+    Bytes freed{};
+    if (usable_after > usable_before) freed += usable_after - usable_before;
+    if (reserved_before > reserved_after) freed += reserved_before - reserved_after;
+    const Nanos took = base::Clock::now() - rung_began;
+    state_.emit(EventKind::kEmergencyRung, lane, static_cast<std::uint64_t>(took.value),
+                freed.value, static_cast<std::uint16_t>(rung), SlowPathContext::current());
+    report->rungs[report->rung_count++] = OomReport::Rung{rung, freed, took};
+    if (!helped) continue;
+    const Attempt again =
+        rung == LadderRung::kOtherPools ? attempt_in_others(request) : attempt(guard, request);
+    if (again.end == Attempt::End::kExhausted) continue;
+    const bool served = again.end == Attempt::End::kServed;
+    if (served) ++stats.num_alloc_retries;
+    state_.emit(EventKind::kEmergencyEnd, lane,
+                static_cast<std::uint64_t>((base::Clock::now() - began).value),
+                state_.space.reserved().value, served ? 1 : 0, SlowPathContext::current());
+    if (served) return again.block;
+    return again.status;
+  }
+  ++stats.num_ooms;
+  fill_report(request, cause, report);
+  report->rungs[report->rung_count++] = OomReport::Rung{LadderRung::kOutOfMemory, 0_B, 0_ns};
+  state_.emit(EventKind::kOutOfMemory, lane, request.requested.value, state_.space.reserved().value,
+              static_cast<std::uint16_t>(request.pool.value), SlowPathContext::current());
+  state_.emit(EventKind::kEmergencyEnd, lane,
+              static_cast<std::uint64_t>((base::Clock::now() - began).value),
+              state_.space.reserved().value, 0, SlowPathContext::current());
+  {
+    Unlocked window(guard);
+    const Result<device::MemoryInfo> info = state_.device.memory_info();
+    if (info.ok()) {
+      report->device_free_bytes = info->free;
+      report->device_total_bytes = info->total;
+    }
+  }
+  return StatusCode::kOutOfMemory;
+}
+
+bool SlowPath::take_rung(PoolGuard& guard, const Request& request, LadderRung rung) {
+  const bool may_wait = !request.is_capturing && state_.capturing_regions == 0;
+  switch (rung) {
+    case LadderRung::kOwnEvents: {
+      if (!may_wait || state_.waiting.empty()) return false;
+      StampSet pending;
+      state_.waiting.for_each([&](const BlockRecord& block) { pending.add_all(block.pending); });
+      if (!pages_.quiesce(guard, pending).ok()) return false;
+      placer_.release_done(/*ask=*/false);
+      return true;
+    }
+    case LadderRung::kCallbacks: {
+      const std::shared_ptr<const AllocatorHooks> hooks = state_.hooks;
+      if (!hooks->free_memory) return false;
+      bool freed = false;
+      {
+        // No lock of ours may be held: the callback frees blocks.
+        Unlocked window(guard);
+        state_.growth_mutex.unlock();
+        freed = hooks->free_memory();
+        state_.growth_mutex.lock();
+      }
+      return freed;
+    }
+    case LadderRung::kFragments:
+      return placer_.release_idle_chunks() > 0_B;
+    case LadderRung::kOtherPools:
+      return true;
+    case LadderRung::kCachedHandles: {
+      if (!may_wait) return false;
+      // Memory of the other kind: segments cannot be stitched, pages are no segment.
+      const Pool& pool = state_.pools[request.pool];
+      const Bytes wanted = round_up(request.bytes, state_.space.unit());
+      Bytes freed{};
+      const Result<Bytes> segments = pages_.give_back_segments(guard, PoolIndex{}, wanted);
+      if (segments.ok()) freed += *segments;
+      if (pool.backing == Backing::kSegments && freed < wanted) {
+        std::vector<PageIndex> victims = pages_.removable_pages(PoolIndex{});
+        const std::size_t enough = state_.space.units_for(wanted - freed);
+        if (victims.size() > enough) victims.resize(enough);
+        const Result<Bytes> pages = pages_.give_back(guard, std::move(victims));
+        if (pages.ok()) freed += *pages;
+      } else if (freed == 0_B) {
+        // Pages that lie in other pools within a pool limit, or mappings that failed before: a
+        // fresh start with all of them is the last thing to try.
+        const Result<Bytes> pages = pages_.give_back(guard, pages_.removable_pages(PoolIndex{}));
+        if (pages.ok()) freed += *pages;
+      }
+      return freed > 0_B;
+    }
+    case LadderRung::kOutOfMemory:
+      break;
+  }
+  return false;
+}
+
+SlowPath::Attempt SlowPath::attempt_in_others(const Request& request) {
+  for (std::uint32_t i = 0; i < state_.pools.end(); ++i) {
+    if (!state_.pools.is_pool(i) || PoolIndex{i} == request.pool) continue;
+    if (!state_.pools[PoolIndex{i}].serves_others_on_oom) continue;
+    Request elsewhere = request;
+    elsewhere.pool = PoolIndex{i};
+    const Placer::Served served = placer_.serve(elsewhere);
+    if (served.outcome == Placer::Outcome::kServed) return Attempt::served(served.block);
+  }
+  return Attempt::exhausted(EmergencyCause::kDeviceFull);
+}
+
+void SlowPath::fill_report(const Request& request, EmergencyCause cause, OomReport* report) {
+  const Pool& pool = state_.pools[request.pool];
+  report->requested_bytes = request.requested;
+  report->reserved_bytes = state_.space.reserved();
+  report->allocated_bytes = state_.counters.allocated();
+  report->waiting_bytes = state_.counters.active() - state_.counters.allocated();
+  report->free_bytes = usable_bytes();
+  report->largest_run_bytes = longest_run(state_.space, pool.scope());
+  report->partial_page_bytes = state_.space.used_page_bytes() - state_.counters.active();
+  Bytes in_private{};
+  for (std::uint32_t i = 1; i < state_.pools.end(); ++i) {
+    if (state_.pools.is_pool(i)) in_private += state_.space.held_by(PoolIndex{i});
+  }
+  report->private_pool_bytes = in_private;
+  report->limit_bytes =
+      cause == EmergencyCause::kPoolLimitReached ? pool.limit : state_.limits.process;
+  report->cause = cause;
+}
+
+}  // namespace levee::core

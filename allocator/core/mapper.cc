@@ -1,0 +1,52 @@
+#include "allocator/core/mapper.h"
+
+#include "allocator/core/mutants.h"
+
+namespace levee::core {
+
+Mapper::Created Mapper::create(std::uint32_t count, Bytes bytes_each) {
+  Created created;
+  created.handles.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Result<HandleId> handle = device_.create_handle(bytes_each);
+    if (handle.ok()) {
+      created.handles.push_back(*handle);
+      ++created.made;
+      continue;
+    }
+    created.status = handle.status();
+    for (HandleId done : created.handles) {
+      if (!device_.release_handle(done).ok()) created.leftover.push_back(done);
+    }
+    created.handles.clear();
+    return created;
+  }
+  return created;
+}
+
+Mapper::Mapped Mapper::map(DeviceAddr base, std::span<const Piece> pieces) {
+  Mapped mapped;
+  DeviceAddr at = base;
+  std::uint32_t done = 0;
+  for (const Piece& piece : pieces) {
+    mapped.status = device_.map(at, piece.bytes, piece.handle);
+    if (!mapped.status.ok()) break;
+    at = at + piece.bytes;
+    ++done;
+  }
+  if (mapped.status.ok() && !pieces.empty() && !mutated(Mutant::kNoSetAccess)) {
+    mapped.status = device_.set_access(base, at - base);
+  }
+  if (mapped.status.ok()) return mapped;
+  if (done == 0 || mutated(Mutant::kNoRollbackUnmap)) return mapped;
+  // One call first; piece by piece if the device refuses that.
+  if (device_.unmap(base, at - base).ok()) return mapped;
+  at = base;
+  for (std::uint32_t i = 0; i < done; ++i) {
+    if (!device_.unmap(at, pieces[i].bytes).ok()) mapped.leftover.push_back(i);
+    at = at + pieces[i].bytes;
+  }
+  return mapped;
+}
+
+}  // namespace levee::core

@@ -1,0 +1,111 @@
+// The fast half: serves a request from memory that is held and mapped, and takes blocks back.
+//
+// Owns nothing; works on the State under the pool mutex, which every method needs held. Promises:
+// no call that blocks; a block is handed out only after its stream was ordered behind everybody who
+// used the bytes before (same stream: nothing to do; other streams: a stream-side wait on a shared
+// event); on a capturing stream memory that would need a wait is skipped. A failed attempt changes
+// nothing. Cost of a hit: no device call, no heap allocation.
+#pragma once
+
+#include <optional>
+
+#include <levee/allocator.h>
+
+#include "allocator/core/state.h"
+
+namespace levee::core {
+
+class Placer {
+ public:
+  explicit Placer(State& state) : state_(state) {}
+
+  enum class Outcome : std::uint8_t {
+    kServed,
+    kMiss,    ///< nothing that is held fits
+    kFailed,  ///< `status` of the device: the order between streams could not be established
+  };
+  struct Served {
+    Outcome outcome = Outcome::kMiss;
+    Block block;
+    Status status;
+  };
+  Served serve(const Request& request);
+
+  /// The reverse. kNotOwned, and nothing done, if no live block begins at `addr`.
+  Result<Block> take_back(DeviceAddr addr);
+  Status record_use(DeviceAddr addr, StreamIndex stream);
+  std::optional<Block> find(DeviceAddr addr) const;
+
+  /// Frees the blocks whose other streams are known to be done. Asks the device if `ask`.
+  void release_done(bool ask);
+  /// Frees every waiting block of the pool now: whoever gets the memory waits on the device for
+  /// those streams, the host does not. Returns the bytes freed.
+  Bytes release_with_waits(PoolIndex pool);
+  /// Gives idle chunks of all pools back to their zones. Returns their bytes.
+  Bytes release_idle_chunks();
+  /// Counts requests and looks after waiting blocks now and then.
+  void tick() {
+    if (state_.waiting.empty()) return;
+    if (--state_.calls_until_poll == 0) {
+      state_.calls_until_poll = State::kPollEvery;
+      release_done(/*ask=*/state_.capturing_regions == 0);
+    }
+  }
+
+  /// Block that is exactly there, for a checkpoint. Null if the bytes are not free.
+  struct Exact {
+    DeviceAddr addr;
+    Bytes bytes;
+    Bytes requested;
+    Bytes span;
+    BlockKind kind = BlockKind::kLarge;
+    StreamIndex stream;
+    ZoneIndex zone;
+  };
+  bool place_exactly(const Exact& exact, PoolIndex pool);
+
+  /// From now on the pages of the pool serve nobody else.
+  void capture(Pool& pool);
+  /// A pool without users and without live blocks ends: its zones go to the default pool.
+  void bury_if_dead(Pool& pool);
+
+ private:
+  struct Located;  // what begins at an address
+
+  Served serve_object(const Request& request, Pool& pool);
+  Served serve_range(const Request& request, Pool& pool);
+  Served serve_large(const Request& request, Pool& pool);
+  Served serve_fragment(const Request& request, Pool& pool);
+
+  struct RoomFound {
+    Outcome outcome = Outcome::kMiss;
+    SmallHeap::Room room;
+    Status status;
+  };
+  RoomFound find_small_room(const Request& request, Pool& pool, std::uint32_t units,
+                            std::uint32_t alignment_units);
+  RoomFound take_chunk(const Request& request, Pool& pool);
+  void give_back_chunk(Pool& pool, Chunk* chunk);
+
+  /// Orders the stream after every stamp that `stamps` yields. kNotReady: a capture forbids it.
+  template <typename ForEach>
+  Status order(StreamIndex stream, Bytes bytes, ForEach&& for_each_stamp);
+  bool needs_no_wait(StreamIndex stream, const Place& place) const;
+  PlaceFilter filter_for(const Request& request) const;
+  bool exceeds_limit(const Pool& pool, const Place& place) const;
+  Served serve_place(const Request& request, Pool& pool, const Place& place, BlockKind kind,
+                     Bytes span);
+  Served finish(const Request& request, Pool& pool, BlockRecord* block);
+  Served finish_object(const Request& request, Pool& pool, SmallHeap::Object object);
+  void occupy(Pool& pool, const Place& place);
+
+  Located locate(DeviceAddr addr) const;
+  void start_waiting(BlockRecord* block, const base::SmallVector<StreamIndex, 2>& uses);
+  void release_block(BlockRecord* block, const StampSet& stamps);
+  void complete(BlockRecord* block, const StampSet& stamps);
+  Block describe(const BlockRecord& block) const;
+
+  State& state_;
+};
+
+}  // namespace levee::core

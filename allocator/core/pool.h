@@ -1,0 +1,83 @@
+// Pools: the default one, and private ones for CUDA graphs and MemPool, with the regions that route
+// requests to them.
+//
+// A pool has zones of its own over the common table of pages, and its own small blocks. A private
+// pool is *captured* from its first allocation on a capturing stream until it is released: a
+// graph's replay writes to its addresses whatever the allocator thinks, so its pages serve nobody
+// else. Owns: the pools, their ids, use counts and settings. Guarded by the pool lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include <levee/config.h>
+#include <levee/ids.h>
+#include <levee/units.h>
+
+#include "allocator/core/ids.h"
+#include "allocator/core/placement.h"
+#include "allocator/core/small_heap.h"
+
+namespace levee::core {
+
+struct Pool {
+  Pool(PoolIndex pool_index, PoolId pool_id, Backing pool_backing, SmallRecords& records)
+      : index(pool_index), id(pool_id), backing(pool_backing), small(records) {}
+
+  PoolIndex index;
+  PoolId id;
+  Backing backing;    ///< kPages or kSegments
+  int use_count = 0;  ///< regions, graphs and MemPool objects that hold it
+  bool is_captured = false;
+  bool has_open_capture = false;  ///< a region of it is open in which a stream captured
+  bool is_released = false;       ///< use count went to 0; gone once nothing of it is live
+  bool serves_others_on_oom = false;
+  bool is_unsplit = false;       ///< each block gets pages of its own
+  Bytes limit;                   ///< most bytes it may hold; 0: none
+  std::uint64_t live_count = 0;  ///< blocks live or waiting
+  Bytes active_bytes;            ///< of those
+  ZoneIndex primary;
+  std::vector<ZoneIndex> others;  ///< alias, former and segment zones
+  SmallHeap small;
+
+  bool is_private() const { return index != kDefaultPool; }
+  SearchScope scope() const { return SearchScope{primary, others}; }
+};
+
+class PoolTable {
+ public:
+  PoolTable(Backing default_backing, SmallRecords& records);
+
+  Pool& operator[](PoolIndex index) { return *pools_[index.value]; }
+  const Pool& operator[](PoolIndex index) const { return *pools_[index.value]; }
+  Pool& default_pool() { return *pools_[0]; }
+  Pool* find(PoolId id);
+  const Pool* find(PoolId id) const { return const_cast<PoolTable*>(this)->find(id); }
+  Pool& find_or_add(PoolId id, Backing backing);
+  /// Pre: nothing of it is live, its zones were moved away.
+  void remove(PoolIndex index);
+
+  std::uint32_t end() const { return static_cast<std::uint32_t>(pools_.size()); }
+  bool is_pool(std::uint32_t i) const { return pools_[i] != nullptr; }
+
+ private:
+  SmallRecords& records_;
+  std::vector<std::unique_ptr<Pool>> pools_;
+  std::vector<std::uint32_t> free_;
+  std::unordered_map<PoolId, PoolIndex> by_id_;
+};
+
+/// Where requests of some streams go: one begin_allocate_to_pool that has not ended.
+struct Region {
+  PoolIndex pool;
+  std::function<bool(StreamId)> accepts;
+};
+/// Innermost last. Replaced, never changed, so that filters run without a lock on a list that
+/// stays.
+using RegionList = std::vector<Region>;
+
+}  // namespace levee::core

@@ -1,0 +1,247 @@
+#include "allocator/core/slow_path.h"
+
+#include <algorithm>
+
+#include "allocator/base/check.h"
+#include "allocator/core/mutants.h"
+
+namespace levee::core {
+
+Result<Block> SlowPath::serve(const Request& request, OomReport* report) {
+  std::shared_ptr<const AllocatorHooks> hooks;
+  {
+    PoolGuard guard(state_);
+    hooks = state_.hooks;
+  }
+  const SlowPathContext context(hooks->capture_context ? hooks->capture_context() : ContextId{});
+  OomReport local;
+  OomReport& out = report != nullptr ? *report : local;
+  Result<Block> result = StatusCode::kInternal;
+  {
+    base::MutexLock growth(state_.growth_mutex);
+    PoolGuard guard(state_);
+    Attempt first = attempt(guard, request);
+    switch (first.end) {
+      case Attempt::End::kServed:
+        return first.block;
+      case Attempt::End::kFailed:
+        return first.status;
+      case Attempt::End::kExhausted:
+        break;
+    }
+    result = climb(guard, request, first.cause, &out);
+  }
+  if (result.code() == StatusCode::kOutOfMemory && hooks->out_of_memory) hooks->out_of_memory(out);
+  return result;
+}
+
+SlowPath::Attempt SlowPath::from_placer(const Placer::Served& served) const {
+  switch (served.outcome) {
+    case Placer::Outcome::kServed:
+      return Attempt::served(served.block);
+    case Placer::Outcome::kFailed:
+      return Attempt::failed(served.status);
+    case Placer::Outcome::kMiss:
+      break;
+  }
+  return Attempt::exhausted(EmergencyCause::kDeviceFull);
+}
+
+SlowPath::Attempt SlowPath::attempt(PoolGuard& guard, const Request& request) {
+  // Another thread may have made room while this one waited for the growth mutex.
+  placer_.release_done(/*ask=*/state_.capturing_regions == 0);
+  placer_.release_idle_chunks();
+  Placer::Served served = placer_.serve(request);
+  if (served.outcome == Placer::Outcome::kFailed && served.status.code != StatusCode::kDeviceLost &&
+      !request.is_capturing) {
+    // The order could not be had from events (a stream that was destroyed, no event to be had):
+    // wait for the whole device, after which there is nothing left to order.
+    const Status fenced = pages_.fence(guard);
+    if (!fenced.ok()) return Attempt::failed(fenced);
+    served = placer_.serve(request);
+  }
+  if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
+  Pool& pool = state_.pools[request.pool];
+  return pool.backing == Backing::kSegments ? miss_segments(guard, request, pool)
+                                            : miss_pages(guard, request, pool);
+}
+
+// ---- Pages
+
+Bytes SlowPath::span_of(const Request& request, const Pool& pool) const {
+  if (pool.is_unsplit) return round_up(request.bytes, state_.space.unit());
+  return request.is_small() ? kChunkBytes : request.bytes;
+}
+
+SlowPath::Room SlowPath::room_for(const Pool& pool) const {
+  const Bytes unit = state_.space.unit();
+  Room room{state_.limits.room_units(state_.space.reserved(), unit), EmergencyCause::kLimitReached};
+  const std::uint32_t in_pool = Limits::room(pool.limit, state_.space.held_by(pool.index), unit);
+  if (in_pool < room.units) room = Room{in_pool, EmergencyCause::kPoolLimitReached};
+  if (device_room_ < room.units) room = Room{device_room_, EmergencyCause::kDeviceFull};
+  return room;
+}
+
+// Asking costs one call; creating until the device refuses, and taking that back, costs many.
+void SlowPath::ask_device(PoolGuard& guard) {
+  Result<device::MemoryInfo> info = StatusCode::kInternal;
+  {
+    Unlocked window(guard);
+    info = state_.device.memory_info();
+  }
+  device_room_ = Limits::kNoLimit;  // no answer is no reason not to try
+  if (info.ok()) {
+    device_room_ = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(info->free / state_.space.unit(), Limits::kNoLimit - 1));
+  }
+}
+
+// Most bytes to hold without anybody having to wonder: the most that was ever in use, this request
+// included, and a share on top.
+Bytes SlowPath::budget(const Request& request, double slack) const {
+  const Bytes peak =
+      std::max(state_.counters.peak_active(), state_.counters.active() + request.bytes);
+  return peak + Bytes{static_cast<std::uint64_t>(static_cast<double>(peak.value) * slack)};
+}
+
+SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request, Pool& pool) {
+  const Bytes unit = state_.space.unit();
+  const Bytes span = span_of(request, pool);
+  ask_device(guard);
+  if (pool.primary.is_none()) {
+    const Result<ZoneIndex> zone = pages_.add_zone(guard, pool, ZoneRole::kPrimary, span);
+    if (!zone.ok()) {
+      return zone.code() == StatusCode::kOutOfMemory
+                 ? Attempt::exhausted(EmergencyCause::kMapFailed)
+                 : Attempt::failed(zone.status());
+    }
+  }
+  // Growth that fails tells how much the device would still give; what is left to try then is
+  // decided anew. The second round cannot ask for more than that.
+  for (int round = 0; round < 8; ++round) {
+    GrowthPlan grow = plan_growth(state_.space, pool.primary, span);
+    if (grow.empty()) {
+      // The zone's addresses are used up: the pool goes on in a new one.
+      const Result<ZoneIndex> zone = pages_.add_zone(guard, pool, ZoneRole::kPrimary, span);
+      if (!zone.ok()) return Attempt::exhausted(EmergencyCause::kMapFailed);
+      grow = plan_growth(state_.space, pool.primary, span);
+      if (grow.empty()) return Attempt::exhausted(EmergencyCause::kMapFailed);
+    }
+    const Room room = room_for(pool);
+    const Bytes reserved = state_.space.reserved();
+    const auto create = [&](const GrowthPlan& plan) {
+      const PageWork::Grown grown = pages_.grow(guard, pool, plan);
+      if (grown.status.ok()) {
+        if (device_room_ != Limits::kNoLimit) device_room_ -= std::min(device_room_, plan.units);
+      } else if (grown.made < plan.units) {
+        device_room_ = grown.made;
+      }
+      return grown;
+    };
+    const auto again = [&] { return placer_.serve(request); };
+
+    // Live bytes themselves need it.
+    if (grow.units <= room.units && reserved + unit * grow.units <= budget(request, 0) + unit) {
+      const PageWork::Grown grown = create(grow);
+      if (grown.status.ok()) return from_placer(again());
+      if (grown.status.code == StatusCode::kDeviceLost) return Attempt::failed(grown.status);
+      if (grown.made == grow.units) return Attempt::exhausted(EmergencyCause::kMapFailed);
+      continue;
+    }
+
+    // Blocks that wait for other streams: their memory is as good as free, if the next owner waits
+    // on the device.
+    if (!request.is_capturing && placer_.release_with_waits(pool.index) > 0_B) {
+      const Placer::Served served = again();
+      if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
+    }
+
+    StitchRequest wanted;
+    wanted.bytes = span;
+    wanted.scope = pool.scope();
+    wanted.pool = pool.index;
+    if (request.is_capturing && !mutated(Mutant::kWaitInCapture)) {
+      wanted.accepts = [&](const Page& page) {
+        return std::none_of(page.stamps.begin(), page.stamps.end(), [&](Stamp stamp) {
+          return state_.streams.must_wait(request.stream, stamp);
+        });
+      };
+    }
+    StitchPlan plan = state_.stitcher->plan(state_.space, wanted);
+    if (request.is_capturing && state_.stitcher->unmaps_first()) plan.missing = grow.units;
+    if (plan.missing > 0) {
+      if (std::min(plan.missing, grow.units) > room.units) return Attempt::exhausted(room.cause);
+      const bool grow_alone = grow.units <= plan.missing;
+      GrowthPlan fill = grow_alone ? grow : plan_fill(state_.space, pool.primary, plan.missing);
+      if (fill.empty()) return Attempt::exhausted(EmergencyCause::kMapFailed);
+      const PageWork::Grown grown = create(fill);
+      if (!grown.status.ok()) {
+        if (grown.status.code == StatusCode::kDeviceLost) return Attempt::failed(grown.status);
+        if (grown.made == fill.units) return Attempt::exhausted(EmergencyCause::kMapFailed);
+        continue;
+      }
+      const Placer::Served served = again();
+      if (served.outcome != Placer::Outcome::kMiss || grow_alone) return from_placer(served);
+      plan = state_.stitcher->plan(state_.space, wanted);
+      if (plan.missing > 0) continue;
+    }
+
+    // A little more memory, once, saves the stitch in every later step of this shape.
+    const Bytes longest = state_.space.zone(pool.primary).runs.longest();
+    const std::uint32_t deficit = longest >= span ? 0 : state_.space.units_for(span - longest);
+    if (deficit > 0 && deficit <= room_for(pool).units &&
+        state_.space.reserved() + unit * deficit <= budget(request, state_.config.slack)) {
+      const GrowthPlan slack = plan_fill(state_.space, pool.primary, deficit);
+      if (!slack.empty() && create(slack).status.ok()) {
+        const Placer::Served served = again();
+        if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
+        plan = state_.stitcher->plan(state_.space, wanted);
+        if (plan.missing > 0) continue;
+      }
+    }
+
+    const Status stitched = pages_.stitch(guard, pool, std::move(plan));
+    if (!stitched.ok()) {
+      if (stitched.code == StatusCode::kDeviceLost) return Attempt::failed(stitched);
+      // Mapping is refused: growth may still work, if there is room for it.
+      if (grow.units <= room_for(pool).units && create(grow).status.ok()) {
+        return from_placer(again());
+      }
+      return Attempt::exhausted(EmergencyCause::kMapFailed);
+    }
+    Placer::Served served = again();
+    if (served.outcome == Placer::Outcome::kMiss && pool.limit.value != 0) {
+      return Attempt::exhausted(EmergencyCause::kPoolLimitReached);
+    }
+    return from_placer(served);
+  }
+  return Attempt::exhausted(EmergencyCause::kDeviceFull);
+}
+
+// ---- Segments
+
+SlowPath::Attempt SlowPath::miss_segments(PoolGuard& guard, const Request& request, Pool& pool) {
+  // Sizes as PyTorch's allocator takes them: 2 MiB for small blocks, 20 MiB for those below 10 MiB,
+  // else the request rounded up to 2 MiB.
+  const Bytes unit = state_.space.unit();
+  Bytes bytes = unit;
+  if (!request.is_small()) {
+    bytes = request.bytes < 10_MiB && !pool.is_unsplit ? 20_MiB : request.bytes;
+  }
+  bytes = round_up(bytes, unit);
+  const Bytes least = round_up(span_of(request, pool), unit);
+  ask_device(guard);
+  for (Bytes size : {bytes, least}) {
+    const Room room = room_for(pool);
+    if (size / unit > room.units) {
+      if (size == least) return Attempt::exhausted(room.cause);
+      continue;
+    }
+    const Status added = pages_.add_segment(guard, pool, size);
+    if (added.ok()) return from_placer(placer_.serve(request));
+    if (added.code != StatusCode::kOutOfMemory) return Attempt::failed(added);
+  }
+  return Attempt::exhausted(EmergencyCause::kDeviceFull);
+}
+
+}  // namespace levee::core

@@ -1,0 +1,71 @@
+// What happens when nothing that is held fits: growth, stitching, segments, and then the ladder.
+//
+// Serves one request at a time, under the growth mutex. Order of a miss (pages): memory that live
+// bytes themselves need is created; else wholly free pages are stitched together, after the
+// shortfall was created if they do not suffice; a stitch that comes although live bytes set no new
+// maximum may be saved by a little more memory, within the slack. If none of these can serve within
+// the limits, that is an emergency, and the recovery ladder is climbed: each rung makes memory
+// usable and ends in a fresh attempt. Promises: P1; P4. Callbacks run with no lock held.
+#pragma once
+
+#include <levee/allocator.h>
+
+#include "allocator/core/page_work.h"
+#include "allocator/core/placer.h"
+#include "allocator/core/state.h"
+
+namespace levee::core {
+
+class SlowPath {
+ public:
+  SlowPath(State& state, Placer& placer, PageWork& pages)
+      : state_(state), placer_(placer), pages_(pages) {}
+
+  /// Pre: no lock held. `report` is filled when the answer is kOutOfMemory.
+  Result<Block> serve(const Request& request, OomReport* report);
+
+ private:
+  /// How an attempt ended.
+  struct Attempt {
+    enum class End : std::uint8_t { kServed, kExhausted, kFailed };
+    End end = End::kExhausted;
+    Block block;
+    EmergencyCause cause = EmergencyCause::kDeviceFull;
+    Status status;
+
+    static Attempt served(const Block& block) { return {End::kServed, block, {}, {}}; }
+    static Attempt exhausted(EmergencyCause cause) { return {End::kExhausted, {}, cause, {}}; }
+    static Attempt failed(Status status) { return {End::kFailed, {}, {}, status}; }
+  };
+
+  Attempt attempt(PoolGuard& guard, const Request& request);
+  Attempt miss_pages(PoolGuard& guard, const Request& request, Pool& pool);
+  Attempt miss_segments(PoolGuard& guard, const Request& request, Pool& pool);
+  Attempt from_placer(const Placer::Served& served) const;
+
+  // miss_pages in its parts.
+  struct Room {
+    std::uint32_t units = 0;
+    EmergencyCause cause = EmergencyCause::kDeviceFull;
+  };
+  Room room_for(const Pool& pool) const;
+  void ask_device(PoolGuard& guard);
+  Bytes budget(const Request& request, double slack) const;
+  /// Bytes that must lie in one run for the request.
+  Bytes span_of(const Request& request, const Pool& pool) const;
+
+  Result<Block> climb(PoolGuard& guard, const Request& request, EmergencyCause cause,
+                      OomReport* report);
+  Attempt attempt_in_others(const Request& request);
+  Bytes usable_bytes() const;
+  void fill_report(const Request& request, EmergencyCause cause, OomReport* report);
+  bool take_rung(PoolGuard& guard, const Request& request, LadderRung rung);
+
+  State& state_;
+  Placer& placer_;
+  PageWork& pages_;
+  // Units that the device said it has when the attempt began, or granted before it refused.
+  std::uint32_t device_room_ = 0;
+};
+
+}  // namespace levee::core

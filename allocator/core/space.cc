@@ -1,0 +1,414 @@
+#include "allocator/core/space.h"
+
+#include <algorithm>
+
+#include "allocator/base/check.h"
+#include "allocator/core/mutants.h"
+
+namespace levee::core {
+
+// Consecutive pages of one zone are mostly consecutive in another zone too, so hiding or showing
+// them costs one operation on that zone's runs, not one for each page.
+class Space::Intervals {
+ public:
+  Intervals(Space& space, bool show) : space_(space), show_(show) {}
+  Intervals(const Intervals&) = delete;
+  Intervals& operator=(const Intervals&) = delete;
+  ~Intervals() {
+    for (const Item& item : items_) apply(item);
+  }
+
+  void add(ZoneIndex zone, Run run) {
+    for (std::size_t i = items_.size(); i-- > 0;) {
+      Item& item = items_[i];
+      if (item.zone != zone) continue;
+      if (item.run.end() == run.begin) {
+        item.run.size += run.size;
+        return;
+      }
+      break;
+    }
+    if (items_.size() == kMost) {
+      // The oldest is the least likely to grow.
+      apply(items_.front());
+      std::move(items_.begin() + 1, items_.end(), items_.begin());
+      items_.pop_back();
+    }
+    items_.push_back(Item{zone, run});
+  }
+
+ private:
+  struct Item {
+    ZoneIndex zone;
+    Run run;
+  };
+  static constexpr std::size_t kMost = 12;
+
+  void apply(const Item& item) {
+    RunIndex& runs = space_.zones_[item.zone.value].runs;
+    if (show_) {
+      runs.insert(item.run);
+    } else {
+      runs.cut(item.run);
+    }
+  }
+
+  Space& space_;
+  bool show_;
+  base::SmallVector<Item, kMost> items_;
+};
+
+ZoneIndex Space::add_zone(DeviceAddr base, Bytes range_bytes, PoolIndex pool, ZoneRole role) {
+  ZoneIndex index;
+  if (free_zones_.empty()) {
+    index.value = static_cast<std::uint32_t>(zones_.size());
+    zones_.emplace_back();
+  } else {
+    index.value = free_zones_.back();
+    free_zones_.pop_back();
+  }
+  Zone& zone = zones_[index.value];
+  zone = Zone{};
+  zone.index = index;
+  zone.role = role;
+  zone.pool = pool;
+  zone.base = base;
+  zone.range_bytes = range_bytes;
+  zone.runs.reserve(64);
+  return index;
+}
+
+void Space::remove_zone(ZoneIndex index) {
+  Zone& zone = zones_[index.value];
+  LEVEE_CHECK_EQ(zone.filled, 0U, "a zone goes while pages are mapped in it");
+  LEVEE_CHECK_EQ(zone.runs.count(), 0U);
+  zone = Zone{};
+  free_zones_.push_back(index.value);
+}
+
+void Space::move_zone(ZoneIndex index, PoolIndex pool, ZoneRole role) {
+  Zone& zone = zones_[index.value];
+  zone.pool = pool;
+  zone.role = role;
+}
+
+PageIndex Space::add_page(HandleId handle, std::uint32_t units, PoolIndex holder) {
+  const PageIndex index = pages_.add(handle, units, holder);
+  Page& page = pages_[index];
+  page.holder = PoolIndex{};
+  set_holder(page, holder);
+  reserved_units_ += units;
+  if (is_lendable(page)) lendable_units_ += units;
+  return index;
+}
+
+void Space::remove_page(PageIndex index) {
+  Page& page = pages_[index];
+  LEVEE_CHECK(page.is_wholly_free(), "a page with live bytes goes");
+  LEVEE_CHECK(page.mappings.empty(), "a mapped page goes");
+  if (is_lendable(page)) lendable_units_ -= page.units;
+  reserved_units_ -= page.units;
+  held_units_[page.holder.value] -= page.units;
+  pages_.remove(index);
+}
+
+void Space::set_holder(Page& page, PoolIndex pool) {
+  if (page.holder == pool) return;
+  if (pool.value >= held_units_.size()) held_units_.resize(pool.value + 1, 0);
+  if (!page.holder.is_none()) held_units_[page.holder.value] -= page.units;
+  held_units_[pool.value] += page.units;
+  page.holder = pool;
+}
+
+bool Space::is_visible(const Page& page, const Mapping& mapping) const {
+  if (!mapping.usable || page.withheld != 0) return false;
+  if (page.pinned_to.is_none() || mutated(Mutant::kLendCaptured)) return true;
+  return zones_[mapping.slot.zone.value].pool == page.pinned_to;
+}
+
+void Space::attach(PageIndex index, Slot first, bool usable) {
+  Page& page = pages_[index];
+  Zone& zone = zones_[first.zone.value];
+  if (!mutated(Mutant::kPageTwiceInZone)) {
+    LEVEE_CHECK(page.mapping_in(first.zone) == nullptr, "a page is mapped twice into one zone");
+  }
+  const std::size_t end = std::size_t{first.unit} + page.units;
+  if (zone.slots.size() < end) zone.slots.resize(end);
+  for (std::size_t unit = first.unit; unit < end; ++unit) {
+    LEVEE_CHECK(zone.slots[unit].is_none(), "slot ", unit, " is taken");
+    zone.slots[unit] = index;
+  }
+  zone.filled += page.units;
+  page.mappings.push_back(Mapping{first, usable});
+  const Mapping& mapping = page.mappings.back();
+  if (page.is_wholly_free() && is_visible(page, mapping)) zone.runs.insert(extent(page, mapping));
+}
+
+void Space::detach(PageIndex index, Slot first) {
+  Page& page = pages_[index];
+  Zone& zone = zones_[first.zone.value];
+  for (std::size_t i = 0; i < page.mappings.size(); ++i) {
+    const Mapping mapping = page.mappings[i];
+    if (mapping.slot != first) continue;
+    LEVEE_CHECK(page.owner != first.zone, "the owning slot of a page with live bytes goes");
+    if (page.is_wholly_free() && is_visible(page, mapping)) zone.runs.cut(extent(page, mapping));
+    page.mappings.erase_unordered(i);
+    for (std::uint32_t unit = first.unit; unit < first.unit + page.units; ++unit) {
+      zone.slots[unit] = PageIndex{};
+    }
+    zone.filled -= page.units;
+    while (!zone.slots.empty() && zone.slots.back().is_none()) zone.slots.pop_back();
+    return;
+  }
+  LEVEE_UNREACHABLE("the page has no mapping at unit ", first.unit);
+}
+
+void Space::set_usable(PageIndex index, ZoneIndex zone_index, bool usable) {
+  Page& page = pages_[index];
+  for (Mapping& mapping : page.mappings) {
+    if (mapping.slot.zone != zone_index || mapping.usable == usable) continue;
+    RunIndex& runs = zones_[zone_index.value].runs;
+    if (page.is_wholly_free() && is_visible(page, mapping)) runs.cut(extent(page, mapping));
+    mapping.usable = usable;
+    if (page.is_wholly_free() && is_visible(page, mapping)) runs.insert(extent(page, mapping));
+  }
+}
+
+void Space::withhold(PageIndex index) {
+  Page& page = pages_[index];
+  LEVEE_CHECK(page.is_wholly_free(), "a page with live bytes cannot be withheld");
+  if (page.withheld == 0) {
+    if (is_lendable(page)) lendable_units_ -= page.units;
+    for (const Mapping& mapping : page.mappings) {
+      if (is_visible(page, mapping)) {
+        zones_[mapping.slot.zone.value].runs.cut(extent(page, mapping));
+      }
+    }
+  }
+  ++page.withheld;
+}
+
+void Space::offer(PageIndex index) {
+  Page& page = pages_[index];
+  LEVEE_CHECK_GT(page.withheld, 0U);
+  if (--page.withheld > 0) return;
+  if (is_lendable(page)) lendable_units_ += page.units;
+  for (const Mapping& mapping : page.mappings) {
+    if (is_visible(page, mapping)) {
+      zones_[mapping.slot.zone.value].runs.insert(extent(page, mapping));
+    }
+  }
+}
+
+void Space::pin(PageIndex index, PoolIndex pool) {
+  Page& page = pages_[index];
+  if (page.pinned_to == pool) return;
+  LEVEE_CHECK(page.pinned_to.is_none(), "a page is pinned to two pools");
+  LEVEE_CHECK(!page.is_wholly_free(), "a page is pinned before anything lives on it");
+  page.pinned_to = pool;
+}
+
+void Space::unpin_all(PoolIndex pool) {
+  for (std::uint32_t i = 0; i < pages_.end(); ++i) {
+    Page& page = pages_[PageIndex{i}];
+    if (page.units == 0 || page.pinned_to != pool) continue;
+    if (!page.is_wholly_free()) {
+      page.pinned_to = PoolIndex{};
+      continue;
+    }
+    withhold(PageIndex{i});
+    page.pinned_to = PoolIndex{};
+    offer(PageIndex{i});
+  }
+}
+
+void Space::change_holder(PoolIndex from, PoolIndex to) {
+  unpin_all(from);
+  for (std::uint32_t i = 0; i < pages_.end(); ++i) {
+    Page& page = pages_[PageIndex{i}];
+    if (page.units != 0 && page.holder == from) set_holder(page, to);
+  }
+}
+
+Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
+  Zone& zone = zones_[zone_index.value];
+  zone.runs.cut(run);
+  std::uint64_t newly_held = 0;
+  const std::uint64_t begin = run.begin.value;
+  const std::uint64_t end = begin + run.size.value;
+  const std::uint64_t unit_bytes = unit_.value;
+  Intervals hidden(*this, /*show=*/false);
+  std::uint64_t unit = begin / unit_bytes;
+  const std::uint64_t last = (end - 1) / unit_bytes;
+  while (unit <= last) {
+    const PageIndex index = zone.slots[unit];
+    Page& page = pages_[index];
+    const std::uint64_t next = end_unit(zone, index, unit);
+    const std::uint64_t page_begin = (next - page.units) * unit_bytes;
+    const std::uint64_t page_size = page.units * unit_bytes;
+    const std::uint64_t part = std::min(end, page_begin + page_size) - std::max(begin, page_begin);
+    if (page.live_bytes == 0) {
+      LEVEE_DCHECK_EQ(page.withheld, 0U, "a withheld page was on offer");
+      if (is_lendable(page)) lendable_units_ -= page.units;
+      used_units_ += page.units;
+      page.owner = zone_index;
+      if (page.mappings.size() > 1) {
+        for (const Mapping& mapping : page.mappings) {
+          if (mapping.slot.zone == zone_index || !is_visible(page, mapping)) continue;
+          if (!mutated(Mutant::kNoAliasHide)) hidden.add(mapping.slot.zone, extent(page, mapping));
+        }
+      }
+      if (page.holder != pool) {
+        set_holder(page, pool);
+        newly_held += page.units;
+      }
+      if (part == page_size) {
+        // One owner over the whole page, ordered after all earlier ones: whoever comes after this
+        // owner is ordered after them as well.
+        page.stamps.clear();
+      } else {
+        ++partly_used_pages_;
+      }
+    } else if (page.live_bytes + part == page_size) {
+      --partly_used_pages_;
+    }
+    page.live_bytes += part;
+    unit = next;
+  }
+  return unit_ * newly_held;
+}
+
+void Space::vacate(ZoneIndex zone, Run run, Stamp stamp) {
+  StampSet one;
+  one.add(stamp);
+  vacate(zone, run, one);
+}
+
+void Space::vacate(ZoneIndex zone_index, Run run, const StampSet& stamps) {
+  Zone& zone = zones_[zone_index.value];
+  const std::uint64_t begin = run.begin.value;
+  const std::uint64_t end = begin + run.size.value;
+  const std::uint64_t unit_bytes = unit_.value;
+  {
+    Intervals shown(*this, /*show=*/true);
+    std::uint64_t unit = begin / unit_bytes;
+    const std::uint64_t last = (end - 1) / unit_bytes;
+    while (unit <= last) {
+      const PageIndex index = zone.slots[unit];
+      Page& page = pages_[index];
+      const std::uint64_t next = end_unit(zone, index, unit);
+      const std::uint64_t page_begin = (next - page.units) * unit_bytes;
+      const std::uint64_t page_size = page.units * unit_bytes;
+      const std::uint64_t part =
+          std::min(end, page_begin + page_size) - std::max(begin, page_begin);
+      LEVEE_DCHECK_GE(page.live_bytes, part, "more bytes given back than were handed out");
+      if (!mutated(Mutant::kNoStamp)) page.stamps.add_all(stamps);
+      const bool was_full = page.live_bytes == page_size;
+      page.live_bytes -= part;
+      if (page.live_bytes == 0) {
+        if (!was_full) --partly_used_pages_;
+        used_units_ -= page.units;
+        page.owner = ZoneIndex{};
+        if (is_lendable(page)) lendable_units_ += page.units;
+        if (page.mappings.size() > 1) {
+          for (const Mapping& mapping : page.mappings) {
+            if (mapping.slot.zone == zone_index || !is_visible(page, mapping)) continue;
+            if (!mutated(Mutant::kNoAliasHide)) shown.add(mapping.slot.zone, extent(page, mapping));
+          }
+        }
+      } else if (was_full) {
+        ++partly_used_pages_;
+      }
+      unit = next;
+    }
+  }
+  zone.runs.insert(run);
+}
+
+void Space::validate() const {
+  std::uint64_t reserved = 0;
+  std::uint64_t used = 0;
+  std::uint64_t lendable = 0;
+  std::uint32_t partly = 0;
+  std::vector<std::uint64_t> held(held_units_.size(), 0);
+  for (std::uint32_t i = 0; i < pages_.end(); ++i) {
+    const Page& page = pages_[PageIndex{i}];
+    if (page.units == 0) continue;
+    const std::uint64_t page_size = page.units * unit_.value;
+    LEVEE_CHECK_LE(page.live_bytes, page_size, "page ", i, " holds more than its size");
+    reserved += page.units;
+    held[page.holder.value] += page.units;
+    if (page.live_bytes != 0) used += page.units;
+    if (page.live_bytes != 0 && page.live_bytes != page_size) ++partly;
+    if (is_lendable(page)) lendable += page.units;
+    LEVEE_CHECK_EQ(page.live_bytes == 0, page.owner.is_none(), "page ", i, " and its owner");
+    if (!page.owner.is_none()) {
+      const Mapping* owner = page.mapping_in(page.owner);
+      LEVEE_CHECK(owner != nullptr && owner->usable, "page ", i, " is owned by no slot of it");
+    }
+    for (std::size_t a = 0; a < page.mappings.size(); ++a) {
+      const Mapping& mapping = page.mappings[a];
+      const Zone& zone = zones_[mapping.slot.zone.value];
+      for (std::size_t b = 0; b < a; ++b) {
+        LEVEE_CHECK(page.mappings[b].slot.zone != mapping.slot.zone, "page ", i,
+                    " is mapped twice into zone ", mapping.slot.zone.value);
+      }
+      for (std::uint32_t u = 0; u < page.units; ++u) {
+        LEVEE_CHECK(zone.slots.at(mapping.slot.unit + u) == PageIndex{i}, "slot and page ", i,
+                    " disagree");
+      }
+      // On offer where, and only where, it may be.
+      const Run whole = extent(page, mapping);
+      if (page.is_wholly_free()) {
+        const bool offered = zone.runs.contains(whole);
+        LEVEE_CHECK_EQ(offered, is_visible(page, mapping), "page ", i, " on offer in zone ",
+                       mapping.slot.zone.value);
+      } else if (mapping.slot.zone != page.owner) {
+        for (std::size_t r = 0; r < zone.runs.count(); ++r) {
+          const Run run = zone.runs.at(r);
+          LEVEE_CHECK(run.end() <= whole.begin || whole.end() <= run.begin, "page ", i,
+                      " has live bytes and is on offer through another slot");
+        }
+      }
+    }
+  }
+  for (std::uint32_t zi = 0; zi < zones_.size(); ++zi) {
+    const Zone& zone = zones_[zi];
+    if (zone.role == ZoneRole::kNone) continue;
+    zone.runs.validate();
+    std::uint32_t filled = 0;
+    for (std::size_t unit = 0; unit < zone.slots.size(); ++unit) {
+      if (zone.slots[unit].is_none()) continue;
+      ++filled;
+      const Page& page = pages_[zone.slots[unit]];
+      LEVEE_CHECK(page.mapping_in(zone.index) != nullptr, "slot ", unit, " of a page not mapped");
+    }
+    LEVEE_CHECK_EQ(filled, zone.filled, "filled slots of zone ", zi);
+    LEVEE_CHECK_LE(zone.slots.size() * unit_.value, zone.range_bytes.value, "zone ", zi);
+    // Free bytes on the pages that this zone owns or offers are exactly its runs.
+    std::uint64_t free_bytes = 0;
+    for (std::size_t unit = 0; unit < zone.slots.size();) {
+      const PageIndex index = zone.slots[unit];
+      if (index.is_none()) {
+        ++unit;
+        continue;
+      }
+      const Page& page = pages_[index];
+      const Mapping* mapping = page.mapping_in(zone.index);
+      if (page.owner == zone.index || (page.is_wholly_free() && is_visible(page, *mapping))) {
+        free_bytes += page.units * unit_.value - page.live_bytes;
+      }
+      unit = end_unit(zone, index, unit);
+    }
+    LEVEE_CHECK_EQ(free_bytes, zone.runs.total().value, "free bytes of zone ", zi);
+  }
+  LEVEE_CHECK_EQ(reserved, reserved_units_, "units reserved");
+  LEVEE_CHECK_EQ(used, used_units_, "units used");
+  LEVEE_CHECK_EQ(lendable, lendable_units_, "units lendable");
+  LEVEE_CHECK_EQ(partly, partly_used_pages_, "pages partly used");
+  for (std::size_t p = 0; p < held.size(); ++p) {
+    LEVEE_CHECK_EQ(held[p], held_units_[p], "units held by pool ", p);
+  }
+}
+
+}  // namespace levee::core

@@ -1,0 +1,168 @@
+#include "allocator/core/stitcher.h"
+
+#include <algorithm>
+
+#include "allocator/core/mutants.h"
+
+namespace levee::core {
+namespace {
+
+bool may_take(const Page& page) {
+  return page.units != 0 && page.is_wholly_free() && page.withheld == 0 && !page.is_anchored() &&
+         page.pinned_to.is_none();
+}
+
+// Wholly free pages that `avoid` does not hold, until `units` are found: those on the longest runs
+// of the primary zone first, then any other.
+std::vector<PageIndex> pick_pages(const Space& space, const StitchRequest& request, ZoneIndex avoid,
+                                  std::uint32_t units, std::uint32_t* found) {
+  const ZoneIndex primary = request.scope.primary;
+  std::vector<PageIndex> picked;
+  std::vector<bool> taken(space.pages().end(), false);
+  *found = 0;
+  const auto take = [&](PageIndex index) {
+    const Page& page = space.page(index);
+    if (taken[index.value] || !may_take(page)) return;
+    if (request.accepts && !request.accepts(page)) return;
+    if (!avoid.is_none() && page.mapping_in(avoid) != nullptr &&
+        !mutated(Mutant::kPageTwiceInZone)) {
+      return;
+    }
+    taken[index.value] = true;
+    picked.push_back(index);
+    *found += page.units;
+  };
+  if (*found < units && !primary.is_none()) {
+    const Zone& zone = space.zone(primary);
+    std::vector<Run> runs;
+    for (std::size_t i = 0; i < zone.runs.count(); ++i) {
+      if (zone.runs.at(i).size >= space.unit()) runs.push_back(zone.runs.at(i));
+    }
+    std::stable_sort(runs.begin(), runs.end(),
+                     [](const Run& a, const Run& b) { return a.size > b.size; });
+    for (const Run& run : runs) {
+      for (Bytes at = round_up(run.begin, space.unit()); at + space.unit() <= run.end();
+           at += space.unit()) {
+        if (*found >= units) return picked;
+        take(zone.slots[at / space.unit()]);
+      }
+    }
+  }
+  for (std::uint32_t i = 0; i < space.pages().end() && *found < units; ++i) take(PageIndex{i});
+  return picked;
+}
+
+// The alias zone with the longest free run at its end, and that run's length.
+ZoneIndex zone_to_extend(const Space& space, const StitchRequest& request, Bytes* tail) {
+  ZoneIndex best;
+  *tail = 0_B;
+  for (ZoneIndex index : request.scope.others) {
+    const Zone& zone = space.zone(index);
+    if (zone.role != ZoneRole::kAlias || zone.slots.empty()) continue;
+    const Bytes end = space.unit() * zone.slots.size();
+    const auto run = zone.runs.run_ending_at(end);
+    if (!run || run->size <= *tail || run->size >= request.bytes) continue;
+    if (end + (request.bytes - run->size) + space.unit() > zone.range_bytes) continue;
+    best = index;
+    *tail = run->size;
+  }
+  return best;
+}
+
+class AliasStitcher final : public Stitcher {
+ public:
+  StitchMode mode() const override { return StitchMode::kAlias; }
+  bool unmaps_first() const override { return false; }
+
+  StitchPlan plan(const Space& space, const StitchRequest& request) const override {
+    Bytes tail{};
+    const ZoneIndex extended = zone_to_extend(space, request, &tail);
+    if (!extended.is_none()) {
+      const std::uint32_t need = space.units_for(request.bytes - tail);
+      StitchPlan plan;
+      plan.zone = extended;
+      plan.first_unit = static_cast<std::uint32_t>(space.zone(extended).slots.size());
+      plan.pages = pick_pages(space, request, extended, need, &plan.units);
+      if (plan.units >= need) return plan;
+    }
+    const std::uint32_t need = space.units_for(request.bytes);
+    StitchPlan plan;
+    plan.needs_zone = true;
+    plan.pages = pick_pages(space, request, ZoneIndex{}, need, &plan.units);
+    plan.missing = plan.units >= need ? 0 : need - plan.units;
+    return plan;
+  }
+};
+
+// Moves the pages into the gap of empty slots, or behind the end, of the pool's primary zone.
+class MoveStitcher final : public Stitcher {
+ public:
+  StitchMode mode() const override { return StitchMode::kMove; }
+  bool unmaps_first() const override { return true; }
+
+  StitchPlan plan(const Space& space, const StitchRequest& request) const override {
+    StitchPlan plan;
+    plan.zone = request.scope.primary;
+    Bytes tail{};
+    Run tail_run{};
+    if (plan.zone.is_none()) {
+      plan.needs_zone = true;
+    } else {
+      const Zone& zone = space.zone(plan.zone);
+      const Bytes end = space.unit() * zone.slots.size();
+      if (const auto run = zone.runs.run_ending_at(end)) {
+        tail_run = *run;
+        tail = run->size;
+      }
+      plan.first_unit = static_cast<std::uint32_t>(zone.slots.size());
+    }
+    const std::uint32_t need = space.units_for(request.bytes - std::min(tail, request.bytes));
+    std::vector<PageIndex> all =
+        pick_pages(space, request, ZoneIndex{}, space.lendable_units(), &plan.units);
+    // Pages of the run that is to be extended stay where they are.
+    plan.units = 0;
+    for (PageIndex index : all) {
+      if (plan.units >= need) break;
+      const Mapping* here = plan.zone.is_none() ? nullptr : space.page(index).mapping_in(plan.zone);
+      if (here != nullptr && tail.value != 0 && space.unit() * here->slot.unit >= tail_run.begin) {
+        continue;
+      }
+      plan.pages.push_back(index);
+      plan.units += space.page(index).units;
+    }
+    plan.missing = plan.units >= need ? 0 : need - plan.units;
+    if (!plan.needs_zone &&
+        space.unit() * (plan.first_unit + plan.units) > space.zone(plan.zone).range_bytes) {
+      plan.needs_zone = true;  // the zone's addresses are used up
+    }
+    return plan;
+  }
+};
+
+class NoStitcher final : public Stitcher {
+ public:
+  StitchMode mode() const override { return StitchMode::kNone; }
+  bool unmaps_first() const override { return false; }
+  StitchPlan plan(const Space& space, const StitchRequest& request) const override {
+    StitchPlan plan;
+    plan.needs_zone = true;
+    plan.missing = space.units_for(request.bytes);
+    return plan;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Stitcher> make_stitcher(StitchMode mode) {
+  switch (mode) {
+    case StitchMode::kAlias:
+      return std::make_unique<AliasStitcher>();
+    case StitchMode::kMove:
+      return std::make_unique<MoveStitcher>();
+    case StitchMode::kNone:
+      return std::make_unique<NoStitcher>();
+  }
+  return nullptr;
+}
+
+}  // namespace levee::core

@@ -1,0 +1,131 @@
+// Order between streams: epochs, the events that close them, and who has waited for what.
+//
+// An *epoch* of a stream is the span of its frees since the last event recorded on it. Memory given
+// back carries the stamp (stream, epoch). When another stream needs such memory, the epoch is
+// closed: one event is recorded, and every later need for memory of that epoch shares it.
+//
+//   stream T:  free a  free b  ..  [event e closes epoch 1]  free c  ..
+//   stream S:                          waits for e: may use a and b; c needs the next epoch
+//
+// Owns: the stream table with, for each stream, its open epoch, the events of closed ones that are
+// still worth keeping, the newest epoch known complete, and the newest epoch of every other stream
+// that it waited for. Knowledge is transitive: an event carries what its stream had waited for.
+// Promises: at most one record and one wait for each hand-over of an epoch (S10); no host
+// synchronisation here; a stream that captures is neither recorded on nor made to wait.
+// Does not: look at memory, or block. Guarded by the pool lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include <levee/event.h>
+#include <levee/ids.h>
+#include <levee/status.h>
+
+#include "allocator/core/event_pool.h"
+#include "allocator/core/ids.h"
+#include "allocator/core/stamp.h"
+#include "allocator/device/device.h"
+
+namespace levee::core {
+
+class StreamTable {
+ public:
+  explicit StreamTable(device::Device& device) : device_(device), events_(device) {}
+  ~StreamTable();
+  StreamTable(const StreamTable&) = delete;
+  StreamTable& operator=(const StreamTable&) = delete;
+
+  /// Index of a stream; the same for the same stream. No heap once the stream is known.
+  StreamIndex intern(StreamId id) {
+    if (last_.value < streams_.size() && streams_[last_.value].id == id) return last_;
+    return intern_slow(id);
+  }
+  StreamId id(StreamIndex stream) const { return streams_[stream.value].id; }
+  std::uint32_t count() const { return static_cast<std::uint32_t>(streams_.size()); }
+  /// Number that the recorder gave the stream; set by the owner.
+  LaneId lane(StreamIndex stream) const { return streams_[stream.value].lane; }
+  void set_lane(StreamIndex stream, LaneId lane) { streams_[stream.value].lane = lane; }
+
+  Stamp stamp_now(StreamIndex stream) const {
+    return Stamp{stream, streams_[stream.value].open_epoch};
+  }
+  bool is_complete(Stamp stamp) const {
+    return stamp.epoch() <= streams_[stamp.stream().value].completed;
+  }
+  /// True if work enqueued on `waiter` now is not ordered after `stamp` yet.
+  bool must_wait(StreamIndex waiter, Stamp stamp) const {
+    if (stamp.stream() == waiter || is_complete(stamp)) return false;
+    const std::vector<Epoch>& seen = streams_[waiter.value].waited_for;
+    const std::uint32_t other = stamp.stream().value;
+    return other >= seen.size() || seen[other] < stamp.epoch();
+  }
+
+  /// Makes `waiter` wait for `stamp`, closing the epoch if it is open. kNotReady if one of the two
+  /// streams captures (nothing done then).
+  Status wait_for(StreamIndex waiter, Stamp stamp);
+  /// Whether the stream captures now. One device call; none for the legacy stream.
+  Result<bool> is_capturing(StreamIndex stream);
+
+  /// Closes the epoch of `stamp` if it is open, so that `poll` can see it complete.
+  Status ensure_closed(Stamp stamp);
+  /// An event of the caller's own behind everything enqueued on a stream so far, to be waited for
+  /// with the lock released. `through` is complete once the event is. Must go to `give_back`.
+  struct Held {
+    EventId event;
+    Stamp through;
+  };
+  Result<Held> hold(StreamIndex stream);
+  void give_back(const Held& held, bool is_done);
+  /// Closes every epoch without an event. The caller waits for the whole device and then reports
+  /// the stamps complete.
+  std::vector<Stamp> fence();
+  /// Asks the device how far the stream is, at most `most` calls. Pre: no capture is under way.
+  Status poll(StreamIndex stream, int most = 4);
+  /// The caller waited for `stamp` (or for more) by other means.
+  void set_complete(Stamp stamp);
+  bool has_closed(StreamIndex stream) const { return !streams_[stream.value].closed.empty(); }
+
+  std::int64_t record_count() const { return record_count_; }
+  std::int64_t wait_count() const { return wait_count_; }
+  void reset_counts() { record_count_ = wait_count_ = 0; }
+
+  void validate() const;
+
+ private:
+  struct Closed {
+    Epoch epoch = 0;
+    EventId event;
+    std::vector<Epoch> knows;  // what the stream had waited for when the event was recorded
+  };
+  struct Stream {
+    StreamId id;
+    LaneId lane;
+    Epoch open_epoch = 1;
+    Epoch completed = 0;
+    std::vector<Epoch> waited_for;  // by stream index
+    std::deque<Closed> closed;      // oldest first; none is known complete
+  };
+  // When there are more, every second event goes: a newer one orders after more than was asked,
+  // which is safe, and the oldest stays, so that progress is seen however far the host runs ahead.
+  static constexpr std::size_t kMostClosed = 32;
+
+  StreamIndex intern_slow(StreamId id);
+  Result<EventId> record_now(StreamIndex stream);
+  Status close_epoch(StreamIndex stream);
+  Closed* closed_at_or_after(Stream& stream, Epoch epoch);
+  void learn(std::vector<Epoch>& into, const std::vector<Epoch>& from);
+
+  device::Device& device_;
+  EventPool events_;
+  std::deque<Stream> streams_;
+  std::unordered_map<StreamId, StreamIndex> index_;
+  StreamIndex last_;
+  std::int64_t record_count_ = 0;
+  std::int64_t wait_count_ = 0;
+};
+
+}  // namespace levee::core
