@@ -24,74 +24,17 @@
 #include <levee/units.h>
 
 #include "allocator/record/recorder.h"
+#include "allocator/record/trace_state.h"
+#include "allocator/record/trace_tables.h"
 
 namespace levee::record {
-
-/// What the file says about the process that wrote it.
-struct TraceHeader {
-  std::uint32_t format_version = 0;
-  std::string levee_version;
-  std::uint32_t pid = 0;
-  std::int32_t rank = -1;  ///< RANK of the launcher; -1 = none
-  std::int32_t local_rank = -1;
-  std::int32_t world_size = -1;
-  Nanos start;                     ///< on levee's clock: when recording began
-  std::int64_t start_unix_ns = 0;  ///< the same moment as wall time
-  std::string clock;  ///< where times come from: "monotonic", or "modelled" on a simulated device
-  std::string host;
-  std::string program;  ///< command line
-  std::string config;   ///< settings, one "name=value" a line
-  Bytes cap;            ///< size at which the oldest blocks are overwritten; 0 = never
-
-  bool is_modelled() const { return clock == "modelled"; }
-  /// Wall time of a moment on levee's clock, Unix ns.
-  std::int64_t unix_ns(Nanos time) const { return start_unix_ns + (time.value - start.value); }
-};
-
-struct TraceDevice {
-  DeviceId device;
-  std::string name;
-  Bytes total_memory;
-};
-
-struct TraceLane {
-  LaneId id;
-  DeviceId device;
-  StreamId stream;
-  bool is_other_streams = false;  ///< stands for all streams that came after lanes ran out
-};
-
-struct TraceThread {
-  std::uint32_t index = 0;  ///< as in `TraceEvent::thread`; never reused in a file
-  std::uint64_t os_id = 0;  ///< gettid
-  std::string name;
-};
-
-struct TracePool {
-  std::uint16_t index = 0;  ///< as in `aux` of kAlloc and kFree; 0 is the default pool
-  PoolId pool;
-};
-
-struct TraceContext {
-  ContextId id;
-  ContextKind kind = ContextKind::kNote;
-  std::string_view text;  ///< a stack has one frame a line, innermost first
-};
-
-/// How the file ends.
-enum class TraceEnding : std::uint8_t {
-  kComplete,  ///< the process closed it
-  kCut,       ///< no trailer: the process was killed, or is still running
-  kStopped,   ///< recording turned itself off (disk full, ...); the reason is in
-              ///< `Coverage::stop_reason`
-};
 
 /// What the file holds and what is missing from it.
 struct Coverage {
   TraceEnding ending = TraceEnding::kCut;
   std::string stop_reason;
   Nanos first;                        ///< time of the earliest event held
-  Nanos last;                         ///< end of the latest one
+  Nanos last;                         ///< time of the latest one
   std::uint64_t events = 0;           ///< held, of all kinds
   std::uint64_t activity_events = 0;  ///< of these: kernels, copies, memsets
   std::uint64_t lost_events = 0;  ///< never written: a ring was full (each place has a kLost event)
@@ -99,43 +42,6 @@ struct Coverage {
   std::uint64_t damaged_blocks = 0;  ///< skipped, since their checksum or contents are wrong
   std::uint64_t unread_bytes = 0;    ///< after the last complete block
   bool is_whole() const { return lost_events == 0 && dropped_events == 0 && damaged_blocks == 0; }
-};
-
-/// Memory of one device at one moment.
-struct DeviceCounters {
-  DeviceId device;
-  Bytes reserved;
-  Bytes allocated;
-  Bytes active;  ///< allocated plus freed blocks that wait for recorded uses
-  Bytes requested;
-};
-
-struct LiveBlock {
-  DeviceAddr addr;
-  Bytes bytes;
-  Bytes requested_bytes;
-  LaneId lane;
-  std::uint16_t pool = 0;
-  ContextId context;
-  Nanos allocated_at;
-  bool is_waiting = false;  ///< given back, waiting for a recorded use
-};
-
-struct OpenPhase {
-  std::uint32_t thread = 0;
-  ContextId context;
-  Nanos since;
-};
-
-/// Everything that events before some point add up to. A file that has dropped its oldest blocks
-/// starts with one.
-struct TraceState {
-  Nanos time;
-  std::vector<DeviceCounters> devices;
-  std::vector<LiveBlock> live;    ///< by address
-  bool live_is_complete = true;   ///< false where there were too many live blocks to write down
-  std::vector<OpenPhase> phases;  ///< outermost first
-  std::uint64_t step = 0;         ///< of the latest step mark; 0 = none
 };
 
 struct TraceEvent {
