@@ -383,6 +383,15 @@ void Pass::on_driver_call(const Event& event, std::uint32_t thread) {
     totals->ns[number] += event.a;
     if (failed) ++totals->failed;
   }
+  DriverCallRecord record;
+  record.begin_ns = event.time_ns;
+  record.duration_ns = event.a;
+  record.bytes = failed ? 0 : event.b;
+  record.thread = thread;
+  record.device = static_cast<std::uint16_t>(device);
+  record.call = call;
+  record.failed = failed;
+  facts_.driver_calls.push_back(record);
   const bool is_memory = is_memory_call(call);
   if (Step* now = step()) {
     ++now->driver_calls;
@@ -517,6 +526,9 @@ void Pass::finish() {
       activity_.begin(), activity_.end(),
       [](const MemoryActivity& a, const MemoryActivity& b) { return a.begin_ns < b.begin_ns; });
   find_storms(facts_, activity_);
+  std::stable_sort(
+      facts_.driver_calls.begin(), facts_.driver_calls.end(),
+      [](const DriverCallRecord& a, const DriverCallRecord& b) { return a.begin_ns < b.begin_ns; });
   for (ActivityLane& lane : facts_.lanes) {
     const auto by_begin = [](const Interval& a, const Interval& b) {
       return a.begin_ns < b.begin_ns;

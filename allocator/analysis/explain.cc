@@ -75,7 +75,7 @@ std::string advise(const Emergency& emergency) {
              "clear it between phases.";
     case LadderRung::kFragments:
       return "Memory was in pieces kept for other uses; harmless once. If it recurs every step, "
-             "mark steps (levee.step) so that placement can learn.";
+             "mark steps (levee.mark_step) so that placement can learn.";
     case LadderRung::kOtherPools:
       return "Free pages lay in private pools (CUDA graphs, MemPool). Share one pool between "
              "graphs, or release graphs that are done.";
@@ -227,7 +227,8 @@ std::vector<std::string> advice(const TraceFacts& facts) {
   }
   if (facts.steps.empty() && !facts.is_sampled) {
     out.push_back(
-        "No steps are marked. levee.step() (or an optimizer hook) marks them; then placement can "
+        "No steps are marked. levee.mark_step() (or an optimizer hook) marks them; then placement "
+        "can "
         "learn from the position in the step, and this report shows costs by step.");
   }
   if (out.empty()) {

@@ -217,6 +217,16 @@ struct ActivityLane {
   std::vector<Interval> intervals;
 };
 
+struct DriverCallRecord {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t duration_ns = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t thread = 0;
+  std::uint16_t device = 0;  ///< index into TraceFacts::devices
+  DriverCall call = DriverCall::kNone;
+  bool failed = false;
+};
+
 struct OutOfMemory {
   std::uint64_t time_ns = 0;
   std::uint64_t requested_bytes = 0;
@@ -306,8 +316,9 @@ struct TraceFacts {
   std::vector<PhaseNode> phases;  ///< node 0 is outside any phase
   std::vector<PhaseSpan> spans;   ///< by begin
   std::vector<ActivityLane> lanes;
-  std::vector<IdleGap> idle_gaps;   ///< those with allocator time, longest first
-  std::vector<BlockRecord> blocks;  ///< by begin; empty if not asked for
+  std::vector<IdleGap> idle_gaps;              ///< those with allocator time, longest first
+  std::vector<BlockRecord> blocks;             ///< by begin; empty if not asked for
+  std::vector<DriverCallRecord> driver_calls;  ///< by begin
   std::vector<Note> notes;
   std::vector<ThreadFacts> threads;
   std::vector<LaneFacts> lane_table;  ///< by lane id
