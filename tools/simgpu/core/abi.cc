@@ -33,12 +33,11 @@ using simgpu::to_stream;
 
 namespace {
 
-constexpr int kInitializationError = 3;  // what CUDA answers in a forked child
 constexpr int kInvalidValue = 1;
 
 int enqueue_kernel(simgpu_stream stream, const char* name, Nanos duration) {
   Process* process = Process::get();
-  if (process == nullptr) return kInitializationError;
+  if (process == nullptr) return Process::why_not();
   process->activate(simgpu::this_thread().device);
   Work work;
   work.kind = WorkKind::kKernel;
@@ -76,7 +75,7 @@ uint64_t simgpu_setting(const char* name, uint64_t otherwise) {
 
 int simgpu_launch(simgpu_stream stream, const char* name, double flops, double bytes) {
   Process* process = Process::get();
-  if (process == nullptr) return kInitializationError;
+  if (process == nullptr) return Process::why_not();
   return enqueue_kernel(stream, name, process->latency().kernel_duration(flops, bytes));
 }
 
@@ -86,7 +85,7 @@ int simgpu_launch_for(simgpu_stream stream, const char* name, int64_t duration_n
 
 int simgpu_launch_together(const simgpu_stream* streams, const int* devices, int count, const char* name, double bytes) {
   Process* process = Process::get();
-  if (process == nullptr) return kInitializationError;
+  if (process == nullptr) return Process::why_not();
   if (count <= 0 || streams == nullptr || devices == nullptr) return kInvalidValue;
   std::vector<GpuModel::StreamOn> members;
   for (int i = 0; i < count; ++i) {
@@ -112,7 +111,7 @@ int simgpu_is_capturing(simgpu_stream stream) {
 
 int simgpu_enqueue_host(simgpu_stream stream, void (*function)(void*), void* argument) {
   Process* process = Process::get();
-  if (process == nullptr) return kInitializationError;
+  if (process == nullptr) return Process::why_not();
   if (function == nullptr) return kInvalidValue;
   Work work;
   work.kind = WorkKind::kEmpty;
@@ -124,7 +123,7 @@ int simgpu_enqueue_host(simgpu_stream stream, void (*function)(void*), void* arg
 
 int simgpu_synchronize(simgpu_stream stream) {
   Process* process = Process::get();
-  if (process == nullptr) return kInitializationError;
+  if (process == nullptr) return Process::why_not();
   const int code = simgpu::native_code(process->model().synchronize_stream(simgpu::current_device(), to_stream(stream)));
   process->host_functions().drain();
   return code;
@@ -132,7 +131,7 @@ int simgpu_synchronize(simgpu_stream stream) {
 
 int simgpu_copy(void* to, const void* from, size_t bytes, simgpu_stream stream) {
   Process* process = Process::get();
-  if (process == nullptr) return kInitializationError;
+  if (process == nullptr) return Process::why_not();
   simgpu::Copy copy;
   copy.to = to;
   copy.from = from;
@@ -143,7 +142,7 @@ int simgpu_copy(void* to, const void* from, size_t bytes, simgpu_stream stream) 
 
 int simgpu_fill(void* to, int value, size_t bytes, simgpu_stream stream) {
   Process* process = Process::get();
-  if (process == nullptr) return kInitializationError;
+  if (process == nullptr) return Process::why_not();
   simgpu::Fill fill;
   fill.to = to;
   fill.pattern = static_cast<std::uint8_t>(value);
@@ -154,7 +153,7 @@ int simgpu_fill(void* to, int value, size_t bytes, simgpu_stream stream) {
 
 int simgpu_read(void* host_to, const void* device_from, size_t bytes) {
   Process* process = Process::get();
-  if (process == nullptr) return kInitializationError;
+  if (process == nullptr) return Process::why_not();
   return simgpu::move_bytes(*process, host_to, device_from, bytes) ? 0 : kInvalidValue;
 }
 

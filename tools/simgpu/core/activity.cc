@@ -169,6 +169,24 @@ void add_external_ids(std::uint32_t correlation) {
   }
 }
 
+void SyncScope::begin_slow() { start_ = process_.model().now(); }
+
+void SyncScope::end_slow() {
+  const ThreadState& thread = this_thread();
+  Record record;
+  record.type = RecordType::kSynchronisation;
+  record.sync = type_;
+  record.start = start_;
+  record.end = process_.model().now();
+  record.correlation = static_cast<std::uint32_t>(thread.correlation);
+  record.device = thread.device;
+  if (type_ == SyncType::kStream || type_ == SyncType::kStreamWaitEvent) {
+    const auto stream = process_.model().stream_info(current_device(), to_stream(stream_));
+    if (stream.ok()) record.stream_number = stream->number;
+  }
+  add(record);
+}
+
 void set_listener(Listener listener_in) {
   on_call.store(listener_in.on_call);
   on_many_pending.store(listener_in.on_many_pending);

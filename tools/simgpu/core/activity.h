@@ -16,6 +16,10 @@
 #include "tools/simgpu/core/export.h"
 #include "tools/simgpu/core/kernels.h"
 
+namespace levee::simgpu {
+class Process;
+}
+
 namespace levee::simgpu::activity {
 
 /// Who wants to be told; the bits of `flags`.
@@ -99,6 +103,29 @@ SIMGPU_CORE void push_external(std::uint32_t kind, std::uint64_t id);
 SIMGPU_CORE bool pop_external(std::uint32_t kind, std::uint64_t* id);
 /// Adds the records that tie the calling thread's external ids to a call.
 void add_external_ids(std::uint32_t correlation);
+
+/// Records the wait that its lifetime spans, if somebody wants to know of it.
+class SIMGPU_CORE SyncScope {
+ public:
+  SyncScope(Process& process, SyncType type, const void* stream)
+      : process_(process), stream_(stream), type_(type), is_wanted_(is_on(kSynchronisation)) {
+    if (is_wanted_) begin_slow();
+  }
+  ~SyncScope() {
+    if (is_wanted_) end_slow();
+  }
+  SyncScope(const SyncScope&) = delete;
+  SyncScope& operator=(const SyncScope&) = delete;
+
+ private:
+  void begin_slow();
+  void end_slow();
+  Process& process_;
+  const void* stream_;
+  SyncType type_;
+  bool is_wanted_;
+  Nanos start_;
+};
 
 /// Told of entries and exits of calls while kCallbacks is on, and when many records wait.
 struct CallSite {

@@ -38,7 +38,7 @@ ModelConfig model_config(const Settings& wanted, const LatencyTable& latency) {
   device.context_bytes = wanted.context;
   device.compute_major = wanted.card.compute_major;
   device.compute_minor = wanted.card.compute_minor;
-  config.devices.assign(static_cast<std::size_t>(wanted.count), device);
+  config.devices.assign(visible_devices().size(), device);
   config.clock = device::sim::ClockMode::kHost;
   config.address_space = device::sim::AddressSpaceMode::kReal;
   config.judge = wanted.judge;
@@ -62,7 +62,7 @@ Process::Process() : latency_(latency_of(settings().card)) {
   backing.most_bytes = wanted.backing_limit.value_or(Bytes{~0ULL >> 1});
   backing_ = std::make_unique<device::sim::BackingStore>(*model_, backing);
   host_functions_ = new HostFunctions(*model_);
-  const auto count = static_cast<std::size_t>(wanted.count);
+  const std::size_t count = visible_devices().size();
   primary_active_ = std::vector<std::atomic<bool>>(count);
   peers_ = std::vector<std::atomic<bool>>(count * count);
   is_judging_ = wanted.judge != device::sim::JudgeMode::kOff;
@@ -72,7 +72,7 @@ Process::Process() : latency_(latency_of(settings().card)) {
 Process* Process::start() {
   base::MutexLock lock(start_mutex);
   if (Process* process = instance_.load(std::memory_order_relaxed)) return process;
-  if (poisoned_.load(std::memory_order_relaxed)) return nullptr;
+  if (poisoned_.load(std::memory_order_relaxed) || visible_devices().empty()) return nullptr;
   auto* process = new Process;
   pthread_atfork(nullptr, nullptr, &Process::after_fork_in_child);
   print_notice();
@@ -80,6 +80,8 @@ Process* Process::start() {
   instance_.store(process, std::memory_order_release);
   return process;
 }
+
+int Process::why_not() { return poisoned_.load() ? 3 : 100; }
 
 void Process::after_fork_in_child() {
   if (instance_.exchange(nullptr) != nullptr) poisoned_.store(true);

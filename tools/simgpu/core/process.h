@@ -27,11 +27,13 @@ class HostFunctions;
 
 class SIMGPU_CORE Process {
  public:
-  /// Null in a forked child of a started process alone.
+  /// Null in a forked child of a started process, and where CUDA_VISIBLE_DEVICES leaves no card.
   static Process* get() {
     Process* process = instance_.load(std::memory_order_acquire);
     return process != nullptr ? process : start();
   }
+  /// Why `get()` is null: cudaErrorNoDevice, or cudaErrorInitializationError in a forked child.
+  static int why_not();
   /// The running process without starting it; null if none runs.
   static Process* running() { return instance_.load(std::memory_order_acquire); }
 

@@ -202,6 +202,38 @@ Settings parse_settings(const SettingsText& text, std::string* problem) {
   return out;
 }
 
+std::vector<int> parse_visible(const char* text, int count) {
+  std::vector<int> out;
+  if (text == nullptr) {
+    for (int i = 0; i < count; ++i) out.push_back(i);
+    return out;
+  }
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view part = next_part(&rest, ',');
+    int number = -1;
+    if (part.starts_with("GPU-")) {
+      // The last two digits of our identifiers are the card's number; a prefix that is unique would do for CUDA, too.
+      const std::string_view digits = part.substr(part.size() < 2 ? 0 : part.size() - 2);
+      std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+    } else {
+      const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+      if (error != std::errc{} || end != part.data() + part.size()) number = -1;
+    }
+    // As CUDA does: the first one that does not exist ends the list.
+    if (number < 0 || number >= count) break;
+    if (std::find(out.begin(), out.end(), number) != out.end()) return {};
+    out.push_back(number);
+  }
+  return out;
+}
+
+const std::vector<int>& visible_devices() {
+  static const std::vector<int> visible =
+      parse_visible(std::getenv("CUDA_VISIBLE_DEVICES"), settings().count);
+  return visible;
+}
+
 const Settings& settings() {
   static const Settings value = [] {
     SettingsText text;

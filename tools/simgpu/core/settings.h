@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <levee/units.h>
 
@@ -26,7 +27,6 @@
 #include "tools/simgpu/core/export.h"
 
 namespace levee::simgpu {
-
 
 /// The published figures of a card that decide what PyTorch chooses and what work costs.
 struct CardModel {
@@ -81,5 +81,10 @@ SIMGPU_CORE Settings parse_settings(const SettingsText& text, std::string* probl
 SIMGPU_CORE std::optional<Bytes> parse_size(std::string_view text);
 
 SIMGPU_CORE const Settings& settings();
+
+/// The cards that this process may use, as CUDA_VISIBLE_DEVICES names them (numbers, or the GPU-... of a card); all if it is not set. Read
+/// at the first call, since programs set the variable themselves. `text` null = not set.
+SIMGPU_CORE const std::vector<int>& visible_devices();
+SIMGPU_CORE std::vector<int> parse_visible(const char* text, int count);
 
 }  // namespace levee::simgpu
