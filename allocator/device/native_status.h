@@ -18,6 +18,9 @@ enum class Native : std::int32_t {
   kOutOfMemory = 2,
   kNotInitialized = 3,
   kUnloading = 4,
+  kStubDriver = 34,  ///< the library that is there is only for linking
+  kOldDriver = 35,   ///< no driver, or one too old for the runtime
+  kNoDevice = 100,
   kInvalidDevice = 101,
   kAlreadyMapped = 208,
   kNotMapped = 211,
@@ -79,6 +82,9 @@ constexpr Status to_status(Native native) {
       return Status{StatusCode::kNotReady, number};
     case Native::kUnloading:
       return Status{StatusCode::kShuttingDown, number};
+    case Native::kStubDriver:
+    case Native::kOldDriver:
+    case Native::kNoDevice:
     case Native::kNotPermitted:
     case Native::kNotSupported:
     case Native::kCaptureUnsupported:

@@ -10,7 +10,6 @@
 namespace levee::device::sim {
 
 // ---- What belongs to a thread
-// -----------------------------------------------------------------------------------------------
 
 std::uint64_t this_thread_number() {
   static std::atomic<std::uint64_t> next{1};
@@ -29,7 +28,6 @@ CaptureMode& capture_mode_of_this_thread() {
 }
 
 // ---- The frame of a call
-// ------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -147,7 +145,6 @@ Status Call::fail_foreign(const char* what) {
 }
 
 // ---- Life and end
-// ---------------------------------------------------------------------------------------------------------------
 
 GpuModel::State::State(ModelConfig the_config)
     : config(std::move(the_config)),
@@ -200,7 +197,6 @@ void GpuModel::shut_down() {
 }
 
 // ---- Devices, clock, counters
-// ------------------------------------------------------------------------------------------------
 
 int GpuModel::device_count() const {
   return static_cast<int>(state_->devices.size());
@@ -302,7 +298,6 @@ void GpuModel::reset_call_counts() {
 }
 
 // ---- Completed work
-// -------------------------------------------------------------------------------------------------------------
 
 void GpuModel::set_activity_hook(std::function<void(const ActivityRecord&)> hook) {
   const base::MutexLock lock(state_->mutex);

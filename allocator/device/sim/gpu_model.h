@@ -43,7 +43,6 @@
 namespace levee::device::sim {
 
 // ---- Configuration
-// ------------------------------------------------------------------------------------------------------
 
 struct DeviceConfig {
   std::string name = "Simulated GPU (levee simgpu, values are zeros)";
@@ -79,7 +78,6 @@ struct ModelConfig {
 };
 
 // ---- Work
-// ---------------------------------------------------------------------------------------------------------------
 
 enum class WorkKind : std::uint8_t {
   kKernel,
@@ -136,7 +134,6 @@ struct ActivityRecord {
 };
 
 // ---- Memory
-// -------------------------------------------------------------------------------------------------------------
 
 enum class MemoryKind : std::uint8_t {
   kNone,        ///< no simulated device's address
@@ -184,7 +181,6 @@ struct AsyncPoolUse {
 };
 
 // ---- Streams, events, capture, graphs
-// -------------------------------------------------------------------------------------
 
 struct StreamOptions {
   bool non_blocking = false;  ///< no implicit order with the legacy default stream

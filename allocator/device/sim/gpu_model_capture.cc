@@ -65,7 +65,6 @@ GraphNodeInfo describe(const Graph& graph, std::size_t index) {
 }  // namespace
 
 // ---- Rules
-// -----------------------------------------------------------------------------------------------------------------------
 
 Capture* GpuModel::State::find_capture(std::uint64_t number) const {
   for (const auto& capture : captures) {
@@ -176,7 +175,6 @@ void GpuModel::State::end_capture(Capture& capture) {
 }
 
 // ---- Capture
-// ---------------------------------------------------------------------------------------------------------------------
 
 Status GpuModel::begin_capture(DeviceId device, StreamId stream, CaptureMode mode) {
   return begin_capture_to(device, stream, GraphId{}, {}, mode);
@@ -303,7 +301,6 @@ RelaxedCapture::~RelaxedCapture() {
 }
 
 // ---- Graphs
-// ----------------------------------------------------------------------------------------------------------------------
 
 Result<GraphId> GpuModel::create_graph() {
   State& s = *state_;
@@ -456,7 +453,7 @@ Status GpuModel::launch_graph(DeviceId device, StreamId id, ExecId exec_id,
       s.capture_node(*stream, std::move(node));
       return Status{};
     }
-    s.order_with_legacy(*stream);
+    s.queue_behind_legacy(*stream);
     if (exec->last_launch.has_value()) s.order.acquire(stream->index, *exec->last_launch);
     const Nanos start = std::max({s.clock.now(), stream->tail, exec->busy_until});
     ++stream->ops;

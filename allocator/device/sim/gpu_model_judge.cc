@@ -260,7 +260,6 @@ void GpuModel::State::report_leaks() {
 }
 
 // ---- Public
-// -----------------------------------------------------------------------------------------------------------------------
 
 void GpuModel::note_use(DeviceId device, DeviceAddr addr, Bytes bytes, StreamId id, UseKind kind) {
   State& s = *state_;
@@ -280,6 +279,7 @@ void GpuModel::note_use(DeviceId device, DeviceAddr addr, Bytes bytes, StreamId 
     s.file(std::move(hazard), text);
     return;
   }
+  if (stream->capture == nullptr) s.order_with_legacy(*stream);
   State::UseAt use;
   use.stream = stream;
   use.kind = kind;

@@ -7,7 +7,6 @@
 namespace levee::device::sim {
 
 // ---- Whole allocations
-// -----------------------------------------------------------------------------------------------------------
 
 Result<DeviceAddr> GpuModel::allocate(DeviceId device, Bytes bytes) {
   Call call(*state_, CallKind::kMalloc, device, CallArguments{{}, bytes, 0});
@@ -57,7 +56,7 @@ Result<DeviceAddr> GpuModel::allocate_async(DeviceId device, Bytes bytes, Stream
   if (on->capture != nullptr)
     return call.fail(Native::kNotSupported);  // memory nodes of graphs are not modelled
   if (bytes.value == 0) return call.fail(Native::kInvalidValue);
-  s.order_with_legacy(*on);
+  s.queue_behind_legacy(*on);
   AsyncPool& pool = s.on(device).async_pool;
   const Bytes rounded = AsyncPool::round(bytes);
   if (const DeviceAddr addr = pool.reuse(rounded, on->index, s.order); !addr.is_null()) return addr;
@@ -86,7 +85,7 @@ Status GpuModel::release_async(DeviceAddr addr, StreamId stream) {
     return call.fail(Refusal{Native::kInvalidValue, HazardKind::kBadRelease,
                              "the stream-ordered pool gave out no such block"});
   }
-  s.order_with_legacy(*on);
+  s.queue_behind_legacy(*on);
   s.order.stamp(on->index);  // the free is a point in the stream that others can be ordered after
   pool.give_back(addr, on->index, s.order.release(on->index));
   return Status{};
@@ -126,7 +125,6 @@ Status GpuModel::reset_async_pool_peaks(DeviceId device) {
 }
 
 // ---- Virtual memory
-// ---------------------------------------------------------------------------------------------------------------
 
 Result<DeviceAddr> GpuModel::reserve_range(DeviceId device, Bytes bytes, Bytes alignment) {
   Call call(*state_, CallKind::kReserveRange, device, CallArguments{{}, bytes, 0});
@@ -250,7 +248,6 @@ Status GpuModel::set_access(DeviceAddr addr, Bytes bytes, DeviceId device, Acces
 }
 
 // ---- Questions
-// ---------------------------------------------------------------------------------------------------------------------
 
 Access GpuModel::access_of(DeviceAddr addr, DeviceId device) const {
   const base::MutexLock lock(state_->mutex);

@@ -91,8 +91,9 @@ struct DeviceState {
   std::uint64_t blocking_ops = 0;
   std::uint64_t legacy_ops = 0;
   std::vector<Order::Point>
-      retired;          ///< of streams destroyed since the last synchronisation of the device
-  Nanos finite_tail{};  ///< end of all work that ends
+      retired;            ///< of streams destroyed since the last synchronisation of the device
+  Nanos blocking_tail{};  ///< end of all work that blocking streams were ever given
+  Nanos finite_tail{};    ///< end of all work that ends
   Nanos retired_tail{};
   std::unordered_map<std::uint64_t, Stream*> per_thread;  ///< by thread number
   AsyncPool async_pool;
@@ -141,8 +142,11 @@ struct GpuModel::State {
   Stream& add_stream(DeviceId device, StreamOptions options);
   Stream* resolve(DeviceId device, StreamId stream);  ///< null if it is none
   Stream& per_thread_stream(DeviceId device);
-  void order_with_legacy(
-      Stream& stream);  ///< before anything is enqueued on, or asked of, the stream
+  /// Work enqueued on the stream from now on is ordered after the other side of the legacy stream's
+  /// implicit order.
+  void order_with_legacy(Stream& stream);
+  /// The same, and in time: before something is enqueued.
+  void queue_behind_legacy(Stream& stream);
   void set_tail(Stream& stream, Nanos tail);
   Nanos run_work(Stream& stream, const Work& work, Nanos start, std::uint64_t graph = 0,
                  std::uint64_t node = 0);

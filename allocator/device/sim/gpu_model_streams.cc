@@ -26,7 +26,6 @@ void erase_one(std::vector<Stream*>& list, const Stream* stream) {
 }  // namespace
 
 // ---- Streams
-// ---------------------------------------------------------------------------------------------------------------------
 
 Stream& GpuModel::State::add_stream(DeviceId device, StreamOptions options) {
   auto owned = std::make_unique<Stream>();
@@ -90,7 +89,6 @@ Status GpuModel::destroy_stream(StreamId id) {
   const Order::Point rest = s.order.release(stream->index);
   if (!stream->options.non_blocking) {
     s.order.acquire(d.legacy->index, rest);
-    s.set_tail(*d.legacy, std::max(d.legacy->tail, stream->tail));
     erase_one(d.blocking, stream);
   }
   d.retired.push_back(rest);
@@ -117,26 +115,34 @@ void GpuModel::State::order_with_legacy(Stream& stream) {
     ++d.legacy_ops;
     if (stream.seen_peer_ops == d.blocking_ops) return;
     stream.seen_peer_ops = d.blocking_ops;
-    for (Stream* peer : d.blocking) {
-      order.acquire(stream.index, order.release(peer->index));
-      set_tail(stream, std::max(stream.tail, peer->tail));
-    }
+    for (const Stream* peer : d.blocking) order.acquire(stream.index, order.release(peer->index));
   } else if (!stream.options.non_blocking) {
     ++d.blocking_ops;
     if (stream.seen_peer_ops == d.legacy_ops) return;
     stream.seen_peer_ops = d.legacy_ops;
     order.acquire(stream.index, order.release(d.legacy->index));
+  }
+}
+
+void GpuModel::State::queue_behind_legacy(Stream& stream) {
+  order_with_legacy(stream);
+  const DeviceState& d = on(stream.device);
+  if (stream.is_legacy) {
+    set_tail(stream, std::max(stream.tail, d.blocking_tail));
+  } else if (!stream.options.non_blocking) {
     set_tail(stream, std::max(stream.tail, d.legacy->tail));
   }
 }
 
 void GpuModel::State::set_tail(Stream& stream, Nanos tail) {
   stream.tail = tail;
-  if (tail < kNever) on(stream.device).finite_tail = std::max(on(stream.device).finite_tail, tail);
+  DeviceState& d = on(stream.device);
+  if (tail < kNever) d.finite_tail = std::max(d.finite_tail, tail);
+  if (!stream.is_legacy && !stream.options.non_blocking)
+    d.blocking_tail = std::max(d.blocking_tail, tail);
 }
 
 // ---- Waiting
-// ---------------------------------------------------------------------------------------------------------------------
 
 Native GpuModel::State::wait_until(Nanos time) {
   const Nanos now = clock.now();
@@ -203,7 +209,7 @@ Status GpuModel::query_stream(DeviceId device, StreamId id) {
     s.break_captures_of(stream->device, true);
     return call.fail(Native::kCaptureImplicit);
   }
-  s.order_with_legacy(*stream);
+  if (stream->is_legacy) s.queue_behind_legacy(*stream);
   if (stream->tail > s.clock.now()) return call.fail(Native::kNotReady);
   s.order.host_learn_stream(stream->index);
   return Status{};
@@ -221,7 +227,7 @@ Status GpuModel::synchronize_stream(DeviceId device, StreamId id) {
     s.break_captures_of(stream->device, true);
     return call.fail(Native::kCaptureImplicit);
   }
-  s.order_with_legacy(*stream);
+  if (stream->is_legacy) s.queue_behind_legacy(*stream);
   if (const Native native = s.wait_until(stream->tail); native != Native::kSuccess)
     return call.fail(native);
   s.order.host_learn_stream(stream->index);
@@ -229,7 +235,6 @@ Status GpuModel::synchronize_stream(DeviceId device, StreamId id) {
 }
 
 // ---- Work
-// ------------------------------------------------------------------------------------------------------------------------
 
 Nanos GpuModel::State::run_work(Stream& stream, const Work& work, Nanos start, std::uint64_t graph,
                                 std::uint64_t node) {
@@ -300,7 +305,7 @@ Status GpuModel::enqueue(DeviceId device, StreamId id, CallKind kind, const Work
       if (s.is_judging()) s.note_touches(*stream, work);
       return Status{};
     }
-    s.order_with_legacy(*stream);
+    s.queue_behind_legacy(*stream);
     count_work(*stream, work.overlaps_predecessor);
     if (s.is_judging()) s.note_touches(*stream, work);
     s.run_work(*stream, work, std::max(s.clock.now(), stream->tail));
@@ -357,7 +362,7 @@ Status GpuModel::enqueue_together(std::span<const StreamOn> members, CallKind ki
     }
     Nanos start = s.clock.now();
     for (Stream* stream : streams) {
-      s.order_with_legacy(*stream);
+      s.queue_behind_legacy(*stream);
       start = std::max(start, stream->tail);
     }
     const auto meet = [&s, &streams] {
@@ -396,7 +401,6 @@ Status GpuModel::enqueue_together(std::span<const StreamOn> members, CallKind ki
 }
 
 // ---- Events
-// ----------------------------------------------------------------------------------------------------------------------
 
 Result<EventId> GpuModel::create_event(DeviceId device, EventOptions options) {
   State& s = *state_;
@@ -459,7 +463,7 @@ Status GpuModel::record_event(EventId id, DeviceId device, StreamId stream_id, b
     event->point = capture.order.release(stream->capture_index);
     return Status{};
   }
-  s.order_with_legacy(*stream);
+  s.queue_behind_legacy(*stream);
   event->state = EventObject::State::kRecorded;
   event->complete_at = later_by(std::max(s.clock.now(), stream->tail), call.delay());
   event->point = s.order.release(stream->index);
@@ -497,7 +501,7 @@ Status GpuModel::wait_event(DeviceId device, StreamId stream_id, EventId id, boo
   }
   if (stream->capture != nullptr)
     return call.fail(s.break_capture(*stream->capture, Native::kCaptureIsolation));
-  s.order_with_legacy(*stream);
+  s.queue_behind_legacy(*stream);
   s.order.acquire(stream->index, event->point);
   s.set_tail(*stream, std::max(stream->tail, event->complete_at));
   return Status{};

@@ -8,7 +8,6 @@
 namespace levee::device::sim {
 
 // ---- Uses of one interval
-// -------------------------------------------------------------------------------------------------
 // An interval has at least one use: `use`, and those behind it in extra_[extra]. Flags 0 with tick
 // 0 marks "none yet", which exists only between taking the last use away and erasing the interval.
 
@@ -87,7 +86,6 @@ Interval UseMap::copy(const Interval& interval) {
 }
 
 // ---- Intervals of a frame
-// -------------------------------------------------------------------------------------------------
 
 /// The first interval that ends behind `begin`.
 std::size_t UseMap::lower(const Frame& frame, std::uint32_t begin) {
@@ -184,7 +182,6 @@ void UseMap::merge(Frame& frame, std::uint32_t begin, std::uint32_t end) {
 }
 
 // ---- Rules
-// ----------------------------------------------------------------------------------------------------------------
 
 bool UseMap::is_spent(const Use& use) const {
   if (use.is_open()) return false;
