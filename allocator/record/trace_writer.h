@@ -54,6 +54,7 @@ class TraceWriter {
   const std::string& error() const { return error_; }
   std::size_t staged() const { return events_.size() + activity_.size(); }
   std::uint64_t events_written() const { return events_written_; }
+  std::uint64_t events_lost() const { return lost_; }
   std::uint64_t bytes_written() const { return bytes_written_; }
   bool is_live(std::uint64_t addr) { return tracker_.is_live(addr); }
 

@@ -1,0 +1,97 @@
+#include "allocator/record/trace_path.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace levee::record {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::string_literals;
+
+TEST(ProgramName, IsWhatTheUserCallsTheProgram) {
+  EXPECT_EQ(program_name("python\0train.py\0--lr\0001\0"s), "train");
+  EXPECT_EQ(program_name("/usr/bin/python3.11\0-u\0/home/me/train.py\0"s), "train");
+  EXPECT_EQ(program_name("python\0-m\0torch.distributed.run\0x.py\0"s), "torch.distributed.run");
+  EXPECT_EQ(program_name("python\0-m\0levee\0run\0bert.py\0"s), "bert");
+  EXPECT_EQ(program_name("/usr/bin/python3\0/usr/local/bin/levee\0run\0-m\0pkg.train\0"s),
+            "pkg.train");
+  EXPECT_EQ(program_name("python\0-c\0import torch\0"s), "python");
+  EXPECT_EQ(program_name("./serve\0--port\08\0"s), "serve");
+  EXPECT_EQ(program_name("python\0"s), "python");
+  EXPECT_EQ(program_name(""), "program");
+}
+
+class TracePathTest : public ::testing::Test {
+ protected:
+  TracePathTest()
+      : folder(fs::temp_directory_path() /
+               ("levee_path_test." + std::to_string(::getpid()) + "." +
+                ::testing::UnitTest::GetInstance()->current_test_info()->name())),
+        before(fs::current_path()) {
+    fs::create_directories(folder);
+    fs::current_path(folder);
+  }
+  ~TracePathTest() override {
+    fs::current_path(before);
+    fs::remove_all(folder);
+  }
+  OpenedTrace open(std::string_view pattern) {
+    OpenedTrace opened = open_trace_file(pattern, facts);
+    if (opened.file >= 0) ::close(opened.file);
+    return opened;
+  }
+  fs::path folder;
+  fs::path before;
+  TracePlaceFacts facts{"train", "node/7", 42, -1};
+};
+
+TEST_F(TracePathTest, PatternsAreExpanded) {
+  EXPECT_EQ(expand_trace_path("a-%p-%h-%r-%%-%z", facts), "a-42-node_7-0-%-%z");
+  EXPECT_EQ(expand_trace_path("runs/", facts), "runs/train-node_7-42.levee");
+  EXPECT_EQ(expand_trace_path(folder.string(), facts), (folder / "train-node_7-42.levee").string());
+  facts.rank = 3;
+  EXPECT_EQ(expand_trace_path("runs/", facts), "runs/train-node_7-42-rank3.levee");
+  EXPECT_EQ(expand_trace_path("run.levee", facts), "run-rank3.levee");
+  EXPECT_EQ(expand_trace_path("run-%r.levee", facts), "run-3.levee");
+  EXPECT_EQ(expand_trace_path("run-%p.levee", facts), "run-42.levee");
+}
+
+TEST_F(TracePathTest, TheDefaultPlaceIsAFolderHere) {
+  const OpenedTrace opened = open("");
+  EXPECT_EQ(opened.path, (fs::current_path() / "levee_traces/train-node_7-42.levee").string());
+  EXPECT_TRUE(opened.notice.empty());
+}
+
+TEST_F(TracePathTest, AnExistingFileIsNeverOverwritten) {
+  EXPECT_EQ(open("run.levee").path, "run.levee");
+  EXPECT_EQ(open("run.levee").path, "run-2.levee");
+  EXPECT_EQ(open("run.levee").path, "run-3.levee");
+  EXPECT_EQ(open("new/deep/run").path, "new/deep/run");
+  EXPECT_EQ(open("new/deep/run").path, "new/deep/run-2");
+}
+
+TEST_F(TracePathTest, WhereNothingCanBeWrittenTheTemporaryFolderIs) {
+  std::ofstream("levee_traces") << "in the way";
+  const OpenedTrace opened = open("");
+  ASSERT_GE(opened.file, 0);
+  EXPECT_THAT(opened.path, ::testing::HasSubstr("levee_traces-" + std::to_string(::getuid()) +
+                                                "/train-node_7-42"));
+  EXPECT_THAT(opened.notice, ::testing::HasSubstr("recording to " + opened.path + " instead."));
+  fs::remove(opened.path);
+}
+
+TEST_F(TracePathTest, APlaceThatWasAskedForIsTakenOrRefused) {
+  std::ofstream("file") << "x";
+  const OpenedTrace opened = open("file/run.levee");
+  EXPECT_LT(opened.file, 0);
+  EXPECT_EQ(opened.why, "file cannot be made: Not a directory");
+}
+
+}  // namespace
+}  // namespace levee::record
