@@ -91,6 +91,8 @@ void on_completed_work(const ActivityRecord& done) {
     record.dynamic_shared = details.dynamic_shared;
     record.from_kind = static_cast<std::uint8_t>(details.from);
     record.to_kind = static_cast<std::uint8_t>(details.to);
+    record.from_device = details.from_device;
+    record.to_device = details.to_device;
     record.is_async = details.is_async;
     record.value = details.value;
     to.details.erase(known);

@@ -69,6 +69,8 @@ struct Record {
   std::uint32_t dynamic_shared = 0;
   std::uint8_t from_kind = 0;  ///< MemoryPlace
   std::uint8_t to_kind = 0;
+  int from_device = 0;  ///< of copies between devices
+  int to_device = 0;
   bool is_async = true;
   std::uint8_t value = 0;
   // kSynchronisation
@@ -85,6 +87,8 @@ struct Details {
   std::uint32_t dynamic_shared = 0;
   MemoryPlace from = MemoryPlace::kUnknown;
   MemoryPlace to = MemoryPlace::kUnknown;
+  int from_device = 0;
+  int to_device = 0;
   bool is_async = true;
   std::uint8_t value = 0;
 };

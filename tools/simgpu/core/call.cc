@@ -85,4 +85,11 @@ std::uint64_t call_count(const char* name) {
   return sum;
 }
 
+const char* call_name(ApiDomain domain, std::uint32_t cbid) {
+  for (ApiFunction* api = called.load(std::memory_order_acquire); api != nullptr; api = api->next) {
+    if (api->domain == domain && api->cbid == cbid) return api->name;
+  }
+  return nullptr;
+}
+
 }  // namespace levee::simgpu

@@ -87,5 +87,7 @@ class SIMGPU_CORE Call {
 /// Every function that was called, with its count, by name.
 SIMGPU_CORE std::vector<std::pair<const char*, std::uint64_t>> call_counts();
 SIMGPU_CORE std::uint64_t call_count(const char* name);
+/// Name of a function that was called, by CUPTI's number; null if none was.
+SIMGPU_CORE const char* call_name(ApiDomain domain, std::uint32_t cbid);
 
 }  // namespace levee::simgpu

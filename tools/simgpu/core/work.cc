@@ -227,6 +227,8 @@ int copy(Process& process, const Copy& what) {
   activity::Details details;
   details.from = from.kind;
   details.to = to.kind;
+  details.from_device = from.device < 0 ? 0 : from.device;
+  details.to_device = to.device < 0 ? 0 : to.device;
   details.is_async = what.is_async;
   note(work, details);
   const int code = native_code(process.model().enqueue(DeviceId{thread.device}, to_stream(what.stream),
