@@ -48,10 +48,11 @@ Result<Allocator*> ProcessRuntime::make_allocator_slow(DeviceId device) {
   if (recorder != nullptr) {
     recorder->describe_device(device, capabilities.name, capabilities.total_memory);
   }
-  std::unique_ptr<Allocator> made = parts_.make_allocator(**opened, config_, recorder);
-  made->set_hooks(hooks_);
+  Result<std::unique_ptr<Allocator>> made = parts_.make_allocator(**opened, config_, recorder);
+  if (!made.ok()) return made.status();
+  (*made)->set_hooks(hooks_);
   const auto index = static_cast<std::size_t>(device.value);
-  Allocator* allocator = made.release();
+  Allocator* allocator = (*made).release();
   devices_[index].store((*opened).release(), std::memory_order_release);
   allocators_[index].store(allocator, std::memory_order_release);
   allocators_end_.store(std::max(allocators_end_.load(), device.value + 1));

@@ -44,7 +44,8 @@ class ProcessRuntime final : public Runtime {
   struct Parts {
     std::function<int()> device_count;
     std::function<Result<std::unique_ptr<device::Device>>(DeviceId)> open_device;
-    std::function<std::unique_ptr<Allocator>(device::Device&, const Config&, record::Recorder*)>
+    std::function<Result<std::unique_ptr<Allocator>>(device::Device&, const Config&,
+                                                     record::Recorder*)>
         make_allocator;
     std::function<std::unique_ptr<Recording>(const Config&)> open_recording;
   };

@@ -2,12 +2,18 @@
 
 #include <utility>
 
-#include "allocator/core/allocator.h"
-#include "allocator/device/cuda_device.h"
-#include "allocator/record/trace_recorder.h"
+#include "allocator/core/make_allocator.h"
 
 namespace levee::c_api {
 
-ProcessRuntime::Parts real_parts() { return {}; }
+ProcessRuntime::Parts real_parts() {
+  ProcessRuntime::Parts parts;
+  parts.device_count = [] { return 0; };
+  parts.open_device = [](DeviceId) -> Result<std::unique_ptr<device::Device>> {
+    return StatusCode::kUnsupported;
+  };
+  parts.make_allocator = core::make_allocator;
+  return parts;
+}
 
 }  // namespace levee::c_api

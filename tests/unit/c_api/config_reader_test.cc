@@ -51,9 +51,9 @@ TEST(ParseBytes, KeepsEveryBitOfPlainNumbers) {
 }
 
 TEST(ParseBytes, RefusesWhatIsNoSize) {
-  for (const char* text : {"", " ", "MiB", "-1", "+1", "1e3", "0x10", "nan", "inf", "1.5", "1..5GiB",
-                           "2XiB", "2MiBB", "2 M B", "9223372036854775809", "99999999TiB",
-                           "18446744073709551616", "1,5GiB", "0.3B"}) {
+  for (const char* text :
+       {"", " ", "MiB", "-1", "+1", "1e3", "0x10", "nan", "inf", "1.5", "1..5GiB", "2XiB", "2MiBB",
+        "2 M B", "9223372036854775809", "99999999TiB", "18446744073709551616", "1,5GiB", "0.3B"}) {
     Bytes bytes{123};
     EXPECT_FALSE(parse_bytes(text, &bytes)) << text;
     EXPECT_EQ(bytes, Bytes{123}) << text;

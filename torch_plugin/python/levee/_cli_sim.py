@@ -1,0 +1,102 @@
+"""``levee sim``: runs a program on a simulated GPU: PyTorch's CUDA build, no GPU needed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from levee.errors import LeveeError
+
+_EPILOG = """\
+Values computed on the device are zeros and times are modelled; memory is exact: allocation sizes and
+order, streams, the out-of-memory behaviour and the memory that a job needs are PyTorch's own.
+  levee sim --gpu 24GiB -- python train.py
+  levee sim --gpu 80GiB,name=H100,count=2,used=3GiB --stats -- levee run train.py
+"""
+
+
+def register(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "sim",
+        help="run a program on a simulated GPU",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--gpu",
+        metavar="SIZE[,name=...,count=...,used=...]",
+        help="the card: its memory, its name (sets speed and capability), how many, memory used by others",
+    )
+    parser.add_argument(
+        "--stats",
+        nargs="?",
+        const="1",
+        metavar="FILE",
+        help="at the end, count the driver calls (on stderr, or as a line of JSON a process in FILE)",
+    )
+    parser.add_argument(
+        "--judge",
+        choices=("count", "abort", "off"),
+        help="what to do when memory is used in a way that a GPU would not forgive; default: count",
+    )
+    parser.add_argument(
+        "--backing", metavar="SIZE|full|off", help="how many bytes of device memory are really kept"
+    )
+    parser.add_argument("--faults", metavar="PLAN", help="driver calls that fail; see the README of simgpu")
+    parser.add_argument("--trace", metavar="FILE", help="write every driver call there")
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
+    parser.set_defaults(run=run)
+
+
+def library_folder() -> Path:
+    """Where the stand-in libraries are: beside the package, in the wheel and in a build tree alike."""
+    folder = Path(__file__).with_name("simgpu") / "lib"
+    if not (folder / "libsimgpu.so").exists():
+        raise LeveeError(
+            "this installation has no simulated GPU (the stand-in libraries were not built: they need "
+            "the CUDA headers that PyTorch's wheels bring); install levee again in an environment with "
+            "a CUDA build of PyTorch."
+        )
+    return folder
+
+
+def environment(parsed: argparse.Namespace) -> dict[str, str]:
+    """The variables that put a program on the simulated GPU."""
+    folder = library_folder()
+    libraries = sorted(folder.glob("lib*.so*"), key=lambda path: (path.name != "libsimgpu.so", path.name))
+    preload = [str(path) for path in libraries]
+    if os.environ.get("LD_PRELOAD"):
+        preload.append(os.environ["LD_PRELOAD"])
+    variables = {
+        "LD_PRELOAD": ":".join(preload),
+        # Triton looks for the driver by itself, in a list of folders.
+        "TRITON_LIBCUDA_PATH": str(folder),
+    }
+    for name, value in (
+        ("SIMGPU_GPU", parsed.gpu),
+        ("SIMGPU_STATS", parsed.stats),
+        ("SIMGPU_JUDGE", parsed.judge),
+        ("SIMGPU_BACKING", parsed.backing),
+        ("SIMGPU_FAULTS", parsed.faults),
+        ("SIMGPU_TRACE", parsed.trace),
+    ):
+        if value is not None:
+            variables[name] = value
+    return variables
+
+
+def run(parsed: argparse.Namespace) -> int:
+    program = list(parsed.program)
+    if program[:1] == ["--"]:
+        program = program[1:]
+    if not program:
+        raise LeveeError("nothing to run: give a program after --.")
+    path = shutil.which(program[0])
+    if path is None:
+        raise LeveeError(f"there is no program named {program[0]}.")
+    os.execve(path, program, {**os.environ, **environment(parsed)})
+    raise AssertionError("execve returned")
