@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 
@@ -20,6 +21,20 @@ constexpr long kLongestSleepNs = 2'000'000;
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
               "atomics in shared memory must not have locks of their own");
+
+/// Whether a process runs. One that has ended but was not waited for yet is still there for kill().
+bool is_running(std::int32_t pid) {
+  if (kill(pid, 0) != 0 && errno == ESRCH) return false;
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  std::FILE* file = std::fopen(path, "re");
+  if (file == nullptr) return true;
+  char state = 'R';
+  // "pid (name) state": a name that holds a parenthesis is not read, and then the process counts as running.
+  const bool is_read = std::fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
+  std::fclose(file);
+  return !is_read || (state != 'Z' && state != 'X');
+}
 
 std::uint32_t* word(std::atomic<std::uint32_t>* atomic) { return reinterpret_cast<std::uint32_t*>(atomic); }
 
@@ -99,7 +114,7 @@ bool Board::is_lost(int rank) const {
   const Slot& other = slot(rank);
   const std::int32_t pid = other.pid.load(std::memory_order_acquire);
   if (pid == 0) return false;
-  return other.has_left.load(std::memory_order_acquire) != 0 || (kill(pid, 0) != 0 && errno == ESRCH);
+  return other.has_left.load(std::memory_order_acquire) != 0 || !is_running(pid);
 }
 
 }  // namespace levee::simgpu::nccl

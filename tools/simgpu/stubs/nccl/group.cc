@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -49,8 +50,10 @@ class Patience {
     const std::int64_t now = simgpu_now_ns();
     if (start_ == 0) start_ = now;
     const std::vector<int> missing = blocked.missing();
-    const bool is_hopeless = std::any_of(missing.begin(), missing.end(), [&](int rank) { return board.is_lost(rank); });
-    if (is_hopeless && saw_lost_) return text_of(blocked, missing) + ", which has ended";
+    std::vector<int> lost;
+    std::copy_if(missing.begin(), missing.end(), std::back_inserter(lost), [&](int rank) { return board.is_lost(rank); });
+    const bool is_hopeless = !lost.empty();
+    if (is_hopeless && saw_lost_) return text_of(blocked, missing) + "; gone: rank " + list_of(lost);
     // What a rank posted before it ended still counts: only a second look tells that nothing more comes.
     saw_lost_ = is_hopeless;
     if (is_hopeless) return "";
