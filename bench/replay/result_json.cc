@@ -1,0 +1,91 @@
+#include "bench/replay/result_json.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace levee::replay {
+
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(byte));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string list(const std::vector<Bytes>& values) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < values.size(); ++i)
+    out += fmt::format("{}{}", i == 0 ? "" : ",", values[i].value);
+  return out + "]";
+}
+
+std::string object(const ReplayResult& r) {
+  std::string out = fmt::format("{{\"trace\":{},\"policy\":{},\"settings\":{}", quoted(r.trace),
+                                quoted(r.policy), quoted(r.settings));
+  const auto number = [&out](const char* name, auto value) {
+    out += fmt::format(",\"{}\":{}", name, value);
+  };
+  number("capacity", r.capacity.value);
+  number("peak_live", r.peak_live.value);
+  number("peak_active", r.peak_active.value);
+  number("peak_reserved", r.peak_reserved.value);
+  number("ratio", r.ratio);
+  number("failures", r.failures);
+  number("first_failure_step", r.first_failure_step);
+  number("emergencies", r.emergencies);
+  number("driver_seconds", r.driver.pessimistic);
+  number("driver_seconds_optimistic", r.driver.optimistic);
+  number("creation_seconds", r.driver.creation);
+  number("step_seconds", r.step_seconds);
+  number("driver_pct", r.driver_pct);
+  number("driver_pct_warm", r.driver_pct_warm);
+  number("driver_pct_warm_optimistic", r.driver_pct_warm_optimistic);
+  number("creation_pct", r.creation_pct);
+  number("warm_up_driver_seconds", r.warm_up_driver_seconds);
+  number("steps", r.steps);
+  number("warm_steps", r.warm_steps);
+  number("dirty_steps", r.dirty_steps);
+  number("worst_step_seconds", r.worst_step_seconds);
+  number("reserved_growth_warm", r.reserved_growth_warm.value);
+  number("memory_calls", r.costs.memory_calls());
+  number("mallocs", r.costs.mallocs);
+  number("frees", r.costs.frees);
+  number("created", r.costs.created);
+  number("mapped", r.costs.mapped);
+  number("unmapped", r.costs.unmapped);
+  number("event_records", r.costs.event_records);
+  number("stream_waits", r.costs.stream_waits);
+  number("event_queries", r.costs.event_queries);
+  number("synchronisations", r.costs.synchronisations);
+  number("wall_seconds", r.wall_seconds);
+  out += ",\"details\":{";
+  for (std::size_t i = 0; i < r.details.size(); ++i) {
+    out +=
+        fmt::format("{}{}:{}", i == 0 ? "" : ",", quoted(r.details[i].first), r.details[i].second);
+  }
+  out += "},\"reserved_by_step\":" + list(r.reserved_by_step);
+  return out + ",\"live_by_step\":" + list(r.live_by_step) + "}";
+}
+
+}  // namespace
+
+std::string to_json(std::span<const ReplayResult> results) {
+  std::string out = "[";
+  for (const ReplayResult& result : results)
+    out += (out.size() > 1 ? ",\n" : "\n") + object(result);
+  return out + "\n]\n";
+}
+
+}  // namespace levee::replay
