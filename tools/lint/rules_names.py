@@ -38,6 +38,11 @@ def _words_of_code(tree: SourceTree) -> set[str]:
     return words
 
 
+def _text_of_code(tree: SourceTree) -> str:
+    """All code in one text: for names of files that a program writes."""
+    return "\n".join(file.code for file in tree.files if file.suffix not in {".md", ".txt"})
+
+
 def _external_names(tree: SourceTree) -> set[str]:
     for file in tree.files:
         if file.path == "tools/lint/external_names.txt":
@@ -68,6 +73,7 @@ def _missing_part(name: str, words: set[str]) -> str | None:
 def check_names(tree: SourceTree) -> list[Finding]:
     words = _words_of_code(tree)
     external = _external_names(tree)
+    code_text = _text_of_code(tree)
     findings = []
     for file in tree.files:
         if file.path.startswith("tools/lint/") and file.suffix != ".md":
@@ -80,14 +86,19 @@ def check_names(tree: SourceTree) -> list[Finding]:
             if in_fence:
                 continue
             for match in _QUOTED.finditer(line):
-                problem = _judge(tree, match.group(1).strip(), folder, words, external)
+                problem = _judge(tree, match.group(1).strip(), folder, words, external, code_text)
                 if problem:
                     findings.append(Finding("names-exist", file.path, number, problem, line))
     return findings
 
 
 def _judge(
-    tree: SourceTree, quoted: str, folder: str, words: set[str], external: set[str]
+    tree: SourceTree,
+    quoted: str,
+    folder: str,
+    words: set[str],
+    external: set[str],
+    code_text: str,
 ) -> str | None:
     first = quoted.split(" ")[0]
     if _FOREIGN.match(quoted) or {quoted, quoted.removesuffix("()"), first} & external:
@@ -117,7 +128,8 @@ def _judge(
     if re.search(r"\.(h|cc|py|md|cmake|json|js|html|map)$", quoted) and re.match(
         r"[\w.-]+$", quoted
     ):
-        return None if _path_exists(tree, quoted, folder) else f"`{quoted}`: there is no such file"
+        exists = _path_exists(tree, quoted, folder) or quoted in code_text
+        return None if exists else f"`{quoted}`: there is no such file"
     if re.match(r"_[a-z]+$", quoted):  # a suffix, as in "ends in `_slow`"
         return (
             None if any(word.endswith(quoted) for word in words) else f"`{quoted}`: no name ends so"

@@ -3,7 +3,7 @@
 // Owns the table from a host stub (or handle) to a `Kernel`, and the kernels themselves, which live until the process ends:
 // a launch may race with the unloading of its library, and a name may be asked for in a trace long after it. Promises: `find`
 // takes no lock (some 30 ns), so that the launch path stays short; registration takes one (19,000 calls while torch loads).
-// Does not: know what a kernel computes. `overwrites` is what its signature says it may write.
+// Does not: know what a kernel computes. `outputs` is what its signature says it may write.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,6 @@
+// Collectives as operations: each rank posts its contribution on the board, piece by piece, and takes what the others posted. Ranks that
+// call different collectives, or the same with different sizes, fail with a sentence that names both.
+
 #include <algorithm>
 #include <array>
 
