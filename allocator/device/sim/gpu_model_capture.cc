@@ -455,7 +455,7 @@ Status GpuModel::launch_graph(DeviceId device, StreamId id, ExecId exec_id,
     }
     s.queue_behind_legacy(*stream);
     if (exec->last_launch.has_value()) s.order.acquire(stream->index, *exec->last_launch);
-    const Nanos start = std::max({s.clock.now(), stream->tail, exec->busy_until});
+    Nanos start = std::max({s.clock.now(), stream->tail, exec->busy_until});
     ++stream->ops;
     stream->overlap_from = 0;
     for (const ExecGraph::Node& node : exec->nodes) {
@@ -463,7 +463,9 @@ Status GpuModel::launch_graph(DeviceId device, StreamId id, ExecId exec_id,
         if (EventObject* event = s.events.find(node.event.value);
             event != nullptr && event->state == EventObject::State::kRecorded) {
           s.order.acquire(stream->index, event->point);
-          s.set_tail(*stream, std::max(stream->tail, event->complete_at));
+          // What follows is late by as much as the event is; branches that do not wait for it as
+          // well, which is a simplification.
+          start = std::max(start, event->complete_at - node.start);
         }
         continue;
       }

@@ -56,7 +56,9 @@ void UseMap::drop_uses(Interval& interval, std::uint64_t via, Drop&& drop) {
   if (is_empty(interval)) return;
   const auto gone = [&](const Use& use) {
     if (!drop(use)) return false;
-    if (use.via != via && !use.is_captured() && !is_spent(use)) replaced_(use);
+    if (use.via != via && !use.is_open() && !use.is_captured() && !is_spent(use)) {
+      replaced_(use);
+    }
     return true;
   };
   if (interval.extra != 0) {

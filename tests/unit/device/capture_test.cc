@@ -1,0 +1,435 @@
+// Capture: what joins one, what ends one, which calls are legal meanwhile; graphs and their
+// launches; the judge on both.
+#include "tests/unit/device/model_fixture.h"
+
+#include <thread>
+
+namespace levee::device::sim {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class CaptureTest : public ModelTest {
+ protected:
+  void begin(StreamId stream, CaptureMode mode = CaptureMode::kGlobal) {
+    ASSERT_TRUE(model.begin_capture(kGpu, stream, mode).ok());
+  }
+  Result<GraphId> end(StreamId stream) { return model.end_capture(kGpu, stream); }
+  CaptureStatus status_of(StreamId stream) { return model.capture_info(kGpu, stream)->status; }
+  ExecId exec_of(StreamId stream) { return model.instantiate(end(stream).value()).value(); }
+  void fork(StreamId from, StreamId to, EventId event) {
+    ASSERT_TRUE(model.record_event(event, kGpu, from).ok());
+    ASSERT_TRUE(model.wait_event(kGpu, to, event).ok());
+  }
+  /// Ends a capture that a call has broken; the finding is what the caller tests.
+  void expect_broken(StreamId stream) {
+    EXPECT_EQ(status_of(stream), CaptureStatus::kInvalidated);
+    EXPECT_EQ(native_of(end(stream).status()), Native::kCaptureInvalidated);
+    EXPECT_EQ(status_of(stream), CaptureStatus::kNone);
+    EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kCaptureBroken));
+  }
+
+  const StreamId s1 = new_stream();
+  const StreamId s2 = new_stream();
+  const EventId e1 = new_event();
+  const EventId e2 = new_event();
+};
+
+// ---- Building
+
+TEST_F(CaptureTest, CapturedWorkBecomesNodesAndDoesNotRun) {
+  begin(s1);
+  run(s1, 10_us);
+  run(s1, 10_us);
+  const GraphId graph = end(s1).value();
+  EXPECT_TRUE(model.query_stream(kGpu, s1).ok());
+  const auto nodes = model.graph_nodes(graph).value();
+  ASSERT_THAT(nodes, SizeIs(2));
+  EXPECT_THAT(nodes[0].dependencies, IsEmpty());
+  EXPECT_THAT(nodes[1].dependencies, ElementsAre(nodes[0].id));
+  EXPECT_EQ(model.graph_node(nodes[1].id)->id, nodes[1].id);
+  EXPECT_FALSE(model.graph_node(GraphNodeId{nodes[1].id.value + 16}).ok());
+}
+
+TEST_F(CaptureTest, AForkedStreamIsInTheCaptureUntilItEnds) {
+  begin(s1);
+  fork(s1, s2, e1);
+  EXPECT_EQ(model.capture_info(kGpu, s1)->id, model.capture_info(kGpu, s2)->id);
+  run(s2, 10_us);
+  fork(s2, s1, e2);
+  EXPECT_TRUE(end(s1).ok());
+  EXPECT_EQ(status_of(s2), CaptureStatus::kNone);
+}
+
+TEST_F(CaptureTest, BranchesRunSideBySideWhenLaunched) {
+  begin(s1);
+  run(s1, 1_us);
+  fork(s1, s2, e1);
+  run(s1, 10_us);
+  run(s2, 20_us);
+  fork(s2, s1, e2);
+  run(s1, 1_us);
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  ASSERT_TRUE(model.synchronize_stream(kGpu, s1).ok());
+  EXPECT_EQ(model.now(), 22_us);
+}
+
+TEST_F(CaptureTest, LaunchesOfOneGraphDoNotOverlap) {
+  begin(s1);
+  run(s1, 10_us);
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  ASSERT_TRUE(model.synchronize_device(kGpu).ok());
+  EXPECT_EQ(model.now(), 20_us);
+}
+
+TEST_F(CaptureTest, AGraphCanBeBuiltByHandWithChildren) {
+  Work work;
+  work.duration = 5_us;
+  const GraphId child = model.create_graph().value();
+  ASSERT_TRUE(model.add_node(child, {}, work).ok());
+  const GraphId graph = model.create_graph().value();
+  const GraphNodeId first = model.add_node(graph, {}, work).value();
+  const GraphNodeId second = model.add_child_graph(graph, std::span(&first, 1), child).value();
+  ASSERT_TRUE(model.add_node(graph, std::span(&second, 1), work).ok());
+  EXPECT_FALSE(model.add_node(child, std::span(&first, 1), work).ok());  // a node of another graph
+  const ExecId exec = model.instantiate(graph).value();
+  ASSERT_TRUE(model.destroy_graph(graph).ok());
+  ASSERT_TRUE(model.destroy_graph(child).ok());
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  ASSERT_TRUE(model.synchronize_stream(kGpu, s1).ok());
+  EXPECT_EQ(model.now(), 15_us);
+  EXPECT_TRUE(model.destroy_exec(exec).ok());
+  EXPECT_FALSE(model.launch_graph(kGpu, s1, exec).ok());
+}
+
+TEST_F(CaptureTest, ALaunchInsideACaptureBecomesAChild) {
+  begin(s1);
+  run(s1, 10_us);
+  const ExecId inner = exec_of(s1);
+  begin(s2);
+  run(s2, 1_us);
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, inner).ok());
+  const ExecId outer = exec_of(s2);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, outer).ok());
+  ASSERT_TRUE(model.synchronize_stream(kGpu, s1).ok());
+  EXPECT_EQ(model.now(), 11_us);
+}
+
+TEST_F(CaptureTest, ACaptureCanContinueAGraph) {
+  Work work;
+  work.duration = 5_us;
+  const GraphId graph = model.create_graph().value();
+  const GraphNodeId node = model.add_node(graph, {}, work).value();
+  ASSERT_TRUE(
+      model.begin_capture_to(kGpu, s1, graph, std::span(&node, 1), CaptureMode::kGlobal).ok());
+  run(s1, 5_us);
+  EXPECT_EQ(end(s1).value(), graph);
+  EXPECT_THAT(model.graph_nodes(graph)->at(1).dependencies, ElementsAre(node));
+}
+
+TEST_F(CaptureTest, DependenciesOfTheNextNodeCanBeReplaced) {
+  begin(s1);
+  run(s1, 5_us);
+  run(s1, 5_us);
+  const auto details = model.capture_details(kGpu, s1).value();
+  const auto nodes = model.graph_nodes(details.graph).value();
+  EXPECT_THAT(details.dependencies, ElementsAre(nodes[1].id));
+  ASSERT_TRUE(model.update_capture_dependencies(kGpu, s1, std::span(&nodes[0].id, 1), false).ok());
+  EXPECT_THAT(model.capture_details(kGpu, s1)->dependencies, ElementsAre(nodes[0].id, nodes[1].id));
+  ASSERT_TRUE(model.update_capture_dependencies(kGpu, s1, std::span(&nodes[1].id, 1), true).ok());
+  run(s1, 5_us);
+  EXPECT_THAT(model.graph_nodes(details.graph)->back().dependencies, ElementsAre(nodes[1].id));
+  EXPECT_TRUE(end(s1).ok());
+}
+
+TEST_F(CaptureTest, ExternalRecordsAndWaitsHappenAtTheLaunch) {
+  begin(s1);
+  ASSERT_TRUE(model.wait_event(kGpu, s1, e1, true).ok());
+  run(s1, 10_us);
+  ASSERT_TRUE(model.record_event(e2, kGpu, s1, true).ok());
+  const ExecId exec = exec_of(s1);
+  run(s2, 5_us);
+  ASSERT_TRUE(model.record_event(e1, kGpu, s2).ok());
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  EXPECT_EQ(model.query_event(e2).code, StatusCode::kNotReady);
+  ASSERT_TRUE(model.synchronize_event(e2).ok());
+  EXPECT_EQ(model.now(), 15_us);
+}
+
+TEST_F(CaptureTest, EffectsHappenAtOnceOrAtEachLaunch) {
+  int count = 0;
+  Work work;
+  work.effect = [&count] { ++count; };
+  ASSERT_TRUE(model.enqueue(kGpu, s1, CallKind::kMemcpyAsync, work).ok());
+  EXPECT_EQ(count, 1);
+  begin(s1);
+  ASSERT_TRUE(model.enqueue(kGpu, s1, CallKind::kMemcpyAsync, work).ok());
+  EXPECT_EQ(count, 1);
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  EXPECT_EQ(count, 3);
+}
+
+// ---- Ending badly
+
+TEST_F(CaptureTest, TheLegacyStreamCannotCapture) {
+  EXPECT_EQ(native_of(model.begin_capture(kGpu, kLegacy, CaptureMode::kGlobal)),
+            Native::kCaptureUnsupported);
+}
+
+TEST_F(CaptureTest, ACaptureBeginsOnceAndEndsWhereItBegan) {
+  EXPECT_EQ(native_of(end(s1).status()), Native::kIllegalState);
+  begin(s1);
+  EXPECT_EQ(native_of(model.begin_capture(kGpu, s1, CaptureMode::kGlobal)), Native::kIllegalState);
+  fork(s1, s2, e1);
+  EXPECT_EQ(native_of(end(s2).status()), Native::kCaptureUnmatched);
+  expect_broken(s1);
+}
+
+TEST_F(CaptureTest, AStreamThatWasNotJoinedSpoilsTheGraph) {
+  begin(s1);
+  fork(s1, s2, e1);
+  run(s2, 1_us);
+  EXPECT_EQ(native_of(end(s1).status()), Native::kCaptureUnjoined);
+  EXPECT_EQ(status_of(s2), CaptureStatus::kNone);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kCaptureBroken));
+}
+
+TEST_F(CaptureTest, AnotherThreadCannotEndItUnlessItIsRelaxed) {
+  begin(s1);
+  std::thread([this] {
+    EXPECT_EQ(native_of(end(s1).status()), Native::kCaptureWrongThread);
+  }).join();
+  EXPECT_TRUE(end(s1).ok());
+  begin(s1, CaptureMode::kRelaxed);
+  std::thread([this] { EXPECT_TRUE(end(s1).ok()); }).join();
+}
+
+TEST_F(CaptureTest, WaitingForAnEventOfTheOutsideBreaksIt) {
+  ASSERT_TRUE(model.record_event(e1, kGpu, s2).ok());
+  begin(s1);
+  EXPECT_EQ(native_of(model.wait_event(kGpu, s1, e1)), Native::kCaptureIsolation);
+  expect_broken(s1);
+}
+
+TEST_F(CaptureTest, WaitingForAnotherCapturesEventBreaksBoth) {
+  begin(s1);
+  begin(s2);
+  ASSERT_TRUE(model.record_event(e1, kGpu, s1).ok());
+  EXPECT_EQ(native_of(model.wait_event(kGpu, s2, e1)), Native::kCaptureMerge);
+  EXPECT_FALSE(end(s1).ok());
+  EXPECT_FALSE(end(s2).ok());
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kCaptureBroken, HazardKind::kCaptureBroken));
+}
+
+TEST_F(CaptureTest, ACapturedEventCannotBeQueriedOrWaitedFor) {
+  begin(s1, CaptureMode::kRelaxed);
+  ASSERT_TRUE(model.record_event(e1, kGpu, s1).ok());
+  const RelaxedCapture relaxed;
+  EXPECT_EQ(native_of(model.query_event(e1)), Native::kCapturedEvent);
+  expect_broken(s1);
+  EXPECT_EQ(native_of(model.synchronize_event(e1)),
+            Native::kCapturedEvent);  // its capture is over; it has no state
+  EXPECT_EQ(native_of(model.wait_event(kGpu, s2, e1)), Native::kCapturedEvent);
+  ASSERT_TRUE(model.record_event(e1, kGpu, s1).ok());
+  EXPECT_TRUE(model.query_event(e1).ok());
+}
+
+TEST_F(CaptureTest, ACapturingStreamCannotBeQueriedOrWaitedForNorItsDevice) {
+  const RelaxedCapture relaxed;
+  begin(s1);
+  EXPECT_EQ(native_of(model.query_stream(kGpu, s1)), Native::kCaptureUnsupported);
+  expect_broken(s1);
+  begin(s1);
+  EXPECT_EQ(native_of(model.synchronize_stream(kGpu, s1)), Native::kCaptureUnsupported);
+  expect_broken(s1);
+  begin(s1);
+  EXPECT_EQ(native_of(model.synchronize_device(kGpu)), Native::kCaptureUnsupported);
+  expect_broken(s1);
+  begin(s1);
+  EXPECT_TRUE(model.query_stream(kGpu, s2).ok());
+  EXPECT_TRUE(end(s1).ok());
+}
+
+TEST_F(CaptureTest, TheLegacyStreamMayNotBeUsedBesideABlockingStreamThatCaptures) {
+  const StreamId blocking = new_stream(false);
+  begin(s1);
+  run(kLegacy, 1_us);  // s1 does not block
+  EXPECT_TRUE(end(s1).ok());
+  begin(blocking);
+  Work work;
+  EXPECT_EQ(native_of(model.enqueue(kGpu, kLegacy, CallKind::kLaunchKernel, work)),
+            Native::kCaptureImplicit);
+  expect_broken(blocking);
+}
+
+// ---- Unsafe calls and modes
+
+TEST_F(CaptureTest, AnUnsafeCallOfAnyThreadBreaksAGlobalCapture) {
+  begin(s1);
+  std::thread([this] {
+    EXPECT_EQ(native_of(model.allocate(kGpu, 2_MiB).status()), Native::kCaptureUnsupported);
+  }).join();
+  expect_broken(s1);
+}
+
+TEST_F(CaptureTest, AThreadLocalCaptureMindsItsOwnThreadAlone) {
+  begin(s1, CaptureMode::kThreadLocal);
+  std::thread([this] { EXPECT_TRUE(model.query_event(e1).ok()); }).join();
+  EXPECT_EQ(status_of(s1), CaptureStatus::kActive);
+  EXPECT_EQ(native_of(model.query_event(e1)), Native::kCaptureUnsupported);
+  expect_broken(s1);
+}
+
+TEST_F(CaptureTest, ARelaxedThreadMayCallAnything) {
+  begin(s1);
+  EXPECT_EQ(model.exchange_capture_mode(CaptureMode::kRelaxed), CaptureMode::kGlobal);
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  EXPECT_TRUE(model.query_event(e1).ok());
+  EXPECT_TRUE(model.release(block).ok());
+  EXPECT_EQ(model.exchange_capture_mode(CaptureMode::kGlobal), CaptureMode::kRelaxed);
+  EXPECT_TRUE(end(s1).ok());
+}
+
+TEST_F(CaptureTest, AThreadWhoseModeIsThreadLocalDoesNotMindOthersCaptures) {
+  begin(s1);
+  std::thread([this] {
+    model.exchange_capture_mode(CaptureMode::kThreadLocal);
+    EXPECT_TRUE(model.query_event(e1).ok());
+  }).join();
+  EXPECT_TRUE(end(s1).ok());
+}
+
+TEST_F(CaptureTest, MemoryMappingCallsAreSafe) {
+  begin(s1);
+  const auto pages = new_pages(1);
+  const DeviceAddr base = map_run(pages);
+  EXPECT_TRUE(end(s1).ok());
+  EXPECT_TRUE(model.unmap(base, 2_MiB).ok());
+}
+
+// ---- The judge
+
+TEST_F(CaptureTest, InsideACaptureTheOrderOfTheCaptureCounts) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  give_back(s1, block, 1_MiB);
+  hand_out(s1, block, 1_MiB);  // in its own stream
+  give_back(s1, block, 1_MiB);
+  fork(s1, s2, e1);
+  hand_out(s2, block, 1_MiB);  // after the fork
+  give_back(s2, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  hand_out(s1, block, 1_MiB);  // s2 was not joined
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+  give_back(s1, block, 1_MiB);
+  fork(s2, s1, e2);
+  EXPECT_TRUE(end(s1).ok());
+}
+
+TEST_F(CaptureTest, AnOrderMadeInACaptureOrdersNothingOutside) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  hand_out(s1, block, 1_MiB);
+  give_back(s1, block, 1_MiB);
+  begin(s1);
+  fork(s1, s2, e1);
+  fork(s2, s1, e2);
+  EXPECT_TRUE(end(s1).ok());
+  hand_out(s2, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+}
+
+TEST_F(CaptureTest, ALaunchUsesTheBytesThatWereHandedOutInTheCapture) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  give_back(s1, block, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  hand_out(s2, block, 1_MiB);  // the launch may still run
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+  give_back(s2, block, 1_MiB);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());  // s2 may still run
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+  order(s1, s2);
+  hand_out(s2, block, 1_MiB);
+  give_back(s2, block, 1_MiB);
+  order(s2, s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  EXPECT_THAT(take_hazards(), IsEmpty());
+}
+
+TEST_F(CaptureTest, ALaunchOverBytesWithAnotherOwnerIsFound) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  give_back(s1, block, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  hand_out(s1, block + 512_KiB, 4_KiB);  // lent to somebody while the graph lives
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kGraphOverLive));
+}
+
+TEST_F(CaptureTest, WhatACaptureLeavesLiveIsItsOwn) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);  // an output: never given back while the graph is launched
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  hand_out(s1, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kLiveTwice));
+  give_back(s1, block, 1_MiB);
+}
+
+TEST_F(CaptureTest, ALaunchOverUnmappedBytesIsFound) {
+  const auto pages = new_pages(1);
+  const DeviceAddr base = map_run(pages);
+  begin(s1);
+  hand_out(s1, base, 1_MiB);
+  give_back(s1, base, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.unmap(base, 2_MiB).ok());
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kTouchUnmapped));
+}
+
+TEST_F(CaptureTest, ALaunchThroughAnAliasOfBytesInUseIsFound) {
+  const auto pages = new_pages(1);
+  const DeviceAddr first = map_run(pages);
+  const DeviceAddr second = map_run(pages);
+  begin(s1);
+  hand_out(s1, first, 1_MiB);
+  give_back(s1, first, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  hand_out(s2, second, 1_MiB);
+  give_back(s2, second, 1_MiB);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kAliasUse));
+}
+
+TEST_F(CaptureTest, AnEagerUseBeforeTheCaptureMustBeOrderedBeforeTheLaunch) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  hand_out(s2, block, 1_MiB);
+  give_back(s2, block, 1_MiB);
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  give_back(s1, block, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+}
+
+}  // namespace
+}  // namespace levee::device::sim
