@@ -28,7 +28,7 @@ _FOREIGN = re.compile(
 def _words_of_code(tree: SourceTree) -> set[str]:
     words: set[str] = set()
     for file in tree.files:
-        if file.suffix in {".md", ".txt"} or file.path.startswith("tools/lint/"):
+        if not file.is_code or file.path.startswith("tools/lint/"):
             continue
         words.update(_WORD.findall(file.code))
     for path in tree.all_paths:
@@ -40,7 +40,7 @@ def _words_of_code(tree: SourceTree) -> set[str]:
 
 def _text_of_code(tree: SourceTree) -> str:
     """All code in one text: for names of files that a program writes."""
-    return "\n".join(file.code for file in tree.files if file.suffix not in {".md", ".txt"})
+    return "\n".join(file.code for file in tree.files if file.is_code)
 
 
 def _external_names(tree: SourceTree) -> set[str]:

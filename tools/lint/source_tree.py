@@ -65,6 +65,10 @@ class SourceFile:
         return self.suffix == ".cmake" or self.name == "CMakeLists.txt"
 
     @property
+    def is_code(self) -> bool:
+        return self.is_cmake or self.suffix not in {".md", ".txt"}
+
+    @property
     def lines(self) -> list[str]:
         return self.text.split("\n")
 

@@ -38,7 +38,7 @@ class Emitter:
     def unit(self, headers: tuple[str, ...], functions: list[Function]) -> str:
         written = [self.function(function) for function in functions]
         includes = [f"#include <{header}>" for header in headers]
-        # A header may declare both `f` and `f_v2` and then make `f` a macro for the second.
+        # A header may declare both f and f_v2 and then make f a macro for the second.
         macros = [
             f"#undef {f.name}" for f in functions if f.name + "_v2" in self.declared.functions
         ]
