@@ -18,6 +18,7 @@ DeviceAllocator::DeviceAllocator(device::Device& device, const Config& config,
 DeviceAllocator::~DeviceAllocator() {
   base::MutexLock growth(state_->growth_mutex);
   PoolGuard guard(*state_);
+  placer_.abandon_blocks();
   pages_.tear_down(guard);
 }
 

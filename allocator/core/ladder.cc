@@ -79,10 +79,10 @@ Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, Emergenc
 }
 
 bool SlowPath::take_rung(PoolGuard& guard, const Request& request, LadderRung rung) {
-  const bool may_wait = !request.is_capturing && state_.capturing_regions == 0;
+  const auto may_wait = [&] { return !request.is_capturing && !state_.streams.any_capturing(); };
   switch (rung) {
     case LadderRung::kOwnEvents: {
-      if (!may_wait || state_.waiting.empty()) return false;
+      if (state_.waiting.empty() || !may_wait()) return false;
       StampSet pending;
       state_.waiting.for_each([&](const BlockRecord& block) { pending.add_all(block.pending); });
       if (!pages_.quiesce(guard, pending).ok()) return false;
@@ -107,7 +107,7 @@ bool SlowPath::take_rung(PoolGuard& guard, const Request& request, LadderRung ru
     case LadderRung::kOtherPools:
       return true;
     case LadderRung::kCachedHandles: {
-      if (!may_wait) return false;
+      if (!may_wait()) return false;
       // Memory of the other kind: segments cannot be stitched, pages are no segment.
       const Pool& pool = state_.pools[request.pool];
       const Bytes wanted = round_up(request.bytes, state_.space.unit());

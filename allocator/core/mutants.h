@@ -16,7 +16,7 @@ enum class Mutant : std::uint8_t {
   kNoAliasHide,         ///< other slots of a page stay on offer while one owns it
   kUnmapBeforeDone,     ///< trim does not wait for the last users of the pages it unmaps
   kReleaseWhileMapped,  ///< trim forgets to unmap a page's second slot
-  kLeakHandle,          ///< teardown forgets to release handles
+  kLeakHandle,          ///< trim forgets to release the handles it unmapped
   kNoSetAccess,         ///< new mappings get no access rights
   kBlockUnderLock,      ///< trim synchronises while it holds the pool lock
   kForgetUses,          ///< free ignores the streams named by record_use

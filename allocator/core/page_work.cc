@@ -222,6 +222,10 @@ Status PageWork::quiesce(PoolGuard& guard, const StampSet& stamps) {
   Status status{};
   for (Stamp stamp : stamps) {
     if (state_.streams.is_complete(stamp)) continue;
+    if (stamp.stream() == kUnknownStream) {
+      for (const StreamTable::Held& one : held) state_.streams.give_back(one, /*is_done=*/false);
+      return fence(guard);
+    }
     const Result<StreamTable::Held> one = state_.streams.hold(stamp.stream());
     if (!one.ok()) {
       status = one.status();
@@ -246,10 +250,15 @@ Status PageWork::quiesce(PoolGuard& guard, const StampSet& stamps) {
   }
   for (std::size_t i = 0; i < held.size(); ++i) state_.streams.give_back(held[i], i < done);
   // A stream that was destroyed takes no event: the whole device then.
-  return status.ok() || status.code == StatusCode::kDeviceLost ? status : fence(guard);
+  if (status.ok() || status.code == StatusCode::kDeviceLost ||
+      status.code == StatusCode::kNotReady) {
+    return status;
+  }
+  return fence(guard);
 }
 
 Status PageWork::fence(PoolGuard& guard) {
+  if (state_.streams.any_capturing()) return Status{StatusCode::kNotReady, 0};
   const std::vector<Stamp> through = state_.streams.fence();
   Status status{};
   {
@@ -362,7 +371,7 @@ Result<Bytes> PageWork::give_back(PoolGuard& guard, std::vector<PageIndex> victi
   {
     Unlocked window(guard);
     for (std::size_t i = 0; i < loose.size(); ++i) {
-      const Status status = mapper_.release(handles[i]);
+      const Status status = mutated(Mutant::kLeakHandle) ? Status{} : mapper_.release(handles[i]);
       released[i] = status.ok();
       if (!status.ok() && first_failure.ok()) first_failure = status;
     }
@@ -504,7 +513,7 @@ void PageWork::tear_down(PoolGuard& guard) {
   for (std::uint32_t i = 0; i < state_.space.pages().end(); ++i) {
     const Page& page = state_.space.page(PageIndex{i});
     if (page.units == 0 || page.is_anchored()) continue;
-    if (!mutated(Mutant::kLeakHandle)) ignored = state_.device.release_handle(page.handle);
+    ignored = state_.device.release_handle(page.handle);
   }
   static_cast<void>(ignored);  // the allocator ends here; there is nobody to tell
 }

@@ -119,7 +119,7 @@ Placer::RoomFound Placer::take_chunk(const Request& request, Pool& pool) {
     return needs_no_wait(request.stream, place);
   };
   // With one stream every page is clean; with several a page that needs no wait is worth a look.
-  std::optional<Place> place = state_.streams.count() > 1 ? choose(no_wait) : choose({});
+  std::optional<Place> place = state_.streams.has_several() ? choose(no_wait) : choose({});
   if (!place && !request.is_capturing) place = choose({});
   if (!place || exceeds_limit(pool, *place)) return {};
   StampSet before;
@@ -507,6 +507,28 @@ Bytes Placer::release_with_waits(PoolIndex pool) {
   return released;
 }
 
+void Placer::abandon_blocks() {
+  while (BlockRecord* block = state_.waiting.take_if(
+             [](const BlockRecord& b) { return b.kind == BlockKind::kObject; })) {
+    state_.block_records.destroy(block);
+  }
+  std::vector<BlockRecord*> abandoned;
+  for (std::uint32_t i = 0; i < state_.space.zone_end(); ++i) {
+    if (!state_.space.is_zone(i)) continue;
+    const Zone& zone = state_.space.zone(ZoneIndex{i});
+    if (zone.slots.empty()) continue;
+    state_.blocks.for_each(
+        zone.base, state_.space.unit() * zone.slots.size(),
+        [&](BlockRecord& block) { abandoned.push_back(&block); },
+        [&](Chunk& chunk) {
+          for (BlockRecord* range : chunk.range_at) {
+            if (range != nullptr) abandoned.push_back(range);
+          }
+        });
+  }
+  for (BlockRecord* block : abandoned) state_.block_records.destroy(block);
+}
+
 // ---- Pools
 
 void Placer::capture(Pool& pool) {
@@ -518,6 +540,24 @@ void Placer::capture(Pool& pool) {
       state_.space.pin(PageIndex{i}, pool.index);
     }
   }
+}
+
+void Placer::release(Pool& pool) {
+  pool.is_released = true;
+  if (pool.is_captured) {
+    // Its graphs were launched on streams that nobody told us of, and may still run.
+    const Stamp unknown = state_.streams.stamp_unknown();
+    for (std::uint32_t i = 0; i < state_.space.pages().end(); ++i) {
+      const Page& page = state_.space.page(PageIndex{i});
+      if (page.units != 0 && page.pinned_to == pool.index) {
+        state_.space.add_stamp(PageIndex{i}, unknown);
+      }
+    }
+    for (Chunk* chunk : pool.small.chunks()) chunk->stamps.add(unknown);
+    pool.is_captured = false;
+    state_.space.unpin_all(pool.index);
+  }
+  bury_if_dead(pool);
 }
 
 void Placer::bury_if_dead(Pool& pool) {

@@ -48,7 +48,7 @@ class Placer {
     if (state_.waiting.empty()) return;
     if (--state_.calls_until_poll == 0) {
       state_.calls_until_poll = State::kPollEvery;
-      release_done(/*ask=*/state_.capturing_regions == 0);
+      release_done(/*ask=*/true);
     }
   }
 
@@ -64,8 +64,14 @@ class Placer {
   };
   bool place_exactly(const Exact& exact, PoolIndex pool);
 
+  /// At the allocator's end: records of blocks that nobody gave back go; their bytes do not matter
+  /// any more.
+  void abandon_blocks();
+
   /// From now on the pages of the pool serve nobody else.
   void capture(Pool& pool);
+  /// The pool lost its last user: its pages may serve others once what runs on them is done.
+  void release(Pool& pool);
   /// A pool without users and without live blocks ends: its zones go to the default pool.
   void bury_if_dead(Pool& pool);
 

@@ -33,8 +33,7 @@ struct Pool {
   Backing backing;    ///< kPages or kSegments
   int use_count = 0;  ///< regions, graphs and MemPool objects that hold it
   bool is_captured = false;
-  bool has_open_capture = false;  ///< a region of it is open in which a stream captured
-  bool is_released = false;       ///< use count went to 0; gone once nothing of it is live
+  bool is_released = false;  ///< use count went to 0; gone once nothing of it is live
   bool serves_others_on_oom = false;
   bool is_unsplit = false;       ///< each block gets pages of its own
   Bytes limit;                   ///< most bytes it may hold; 0: none

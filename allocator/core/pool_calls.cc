@@ -30,15 +30,6 @@ Result<DeviceAllocator::Route> DeviceAllocator::route_slow(StreamId stream) {
     if (!info.ok()) return info.status();
     route.is_capturing = info->status == device::CaptureStatus::kActive;
   }
-  if (route.is_capturing) {
-    PoolGuard guard(state);
-    if (!state.pools.is_pool(route.pool.value)) return StatusCode::kInvalidArgument;
-    Pool& pool = state.pools[route.pool];
-    if (!pool.has_open_capture) {
-      pool.has_open_capture = true;
-      ++state.capturing_regions;
-    }
-  }
   return route;
 }
 
@@ -82,12 +73,6 @@ Status DeviceAllocator::end_allocate_to_pool(PoolId id) {
                                       [&](const Region& r) { return r.pool == pool->index; });
   if (innermost == regions->rend()) return Status{StatusCode::kInvalidArgument, 0};
   regions->erase(std::next(innermost).base());
-  const bool still_open = std::any_of(regions->begin(), regions->end(),
-                                      [&](const Region& r) { return r.pool == pool->index; });
-  if (!still_open && pool->has_open_capture) {
-    pool->has_open_capture = false;
-    --state_->capturing_regions;
-  }
   state_->has_regions.store(!regions->empty(), std::memory_order_release);
   state_->regions = std::move(regions);
   return Status{};
@@ -97,10 +82,7 @@ Status DeviceAllocator::release_pool(PoolId id) {
   return change_pool(id, [&](Pool& pool) {
     if (!pool.is_private() || pool.use_count == 0) return Status{StatusCode::kInvalidArgument, 0};
     if (--pool.use_count > 0) return Status{};
-    pool.is_released = true;
-    pool.is_captured = false;
-    state_->space.unpin_all(pool.index);
-    placer_.bury_if_dead(pool);
+    placer_.release(pool);
     return Status{};
   });
 }

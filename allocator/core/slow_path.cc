@@ -40,6 +40,8 @@ SlowPath::Attempt SlowPath::from_placer(const Placer::Served& served) const {
     case Placer::Outcome::kServed:
       return Attempt::served(served.block);
     case Placer::Outcome::kFailed:
+      // What failed for want of memory (an event, a record of ours) may work after the ladder.
+      if (served.status.code == StatusCode::kOutOfMemory) break;
       return Attempt::failed(served.status);
     case Placer::Outcome::kMiss:
       break;
@@ -47,19 +49,48 @@ SlowPath::Attempt SlowPath::from_placer(const Placer::Served& served) const {
   return Attempt::exhausted(EmergencyCause::kDeviceFull);
 }
 
+Placer::Served SlowPath::serve_held(PoolGuard& guard, const Request& request) {
+  Placer::Served served = placer_.serve(request);
+  if (served.outcome != Placer::Outcome::kFailed || request.is_capturing ||
+      served.status.code == StatusCode::kDeviceLost) {
+    return served;
+  }
+  // No event was to be had, or a stream was destroyed: wait for the whole device, after which there
+  // is nothing left to order.
+  const Status fenced = pages_.fence(guard);
+  if (!fenced.ok()) return {Placer::Outcome::kFailed, {}, fenced};
+  return placer_.serve(request);
+}
+
+bool SlowPath::can_order(const Request& request, const Page& page) {
+  for (Stamp stamp : page.stamps) {
+    if (!state_.streams.must_wait(request.stream, stamp)) continue;
+    if (request.is_capturing) return mutated(Mutant::kWaitInCapture);
+    // Nobody can wait for a stream that captures, or for one never seen.
+    if (stamp.stream() == kUnknownStream) return false;
+    const std::uint32_t other = stamp.stream().value;
+    if (capturing_.size() <= other) capturing_.resize(state_.streams.count(), -1);
+    if (capturing_[other] < 0) {
+      const Result<bool> captures = state_.streams.is_capturing(stamp.stream());
+      capturing_[other] = captures.ok() && *captures ? 1 : 0;
+    }
+    if (capturing_[other] != 0) return false;
+  }
+  return true;
+}
+
 SlowPath::Attempt SlowPath::attempt(PoolGuard& guard, const Request& request) {
   // Another thread may have made room while this one waited for the growth mutex.
-  placer_.release_done(/*ask=*/state_.capturing_regions == 0);
+  capturing_.clear();
+  placer_.release_done(/*ask=*/true);
   placer_.release_idle_chunks();
-  Placer::Served served = placer_.serve(request);
-  if (served.outcome == Placer::Outcome::kFailed && served.status.code != StatusCode::kDeviceLost &&
-      !request.is_capturing) {
-    // The order could not be had from events (a stream that was destroyed, no event to be had):
-    // wait for the whole device, after which there is nothing left to order.
+  if (state_.streams.is_unknown_pending() && !request.is_capturing) {
+    // A graph's pool was released: its pages are of use once the graph is known to be done. Where
+    // PyTorch's allocator calls cudaFree, which waits as well.
     const Status fenced = pages_.fence(guard);
-    if (!fenced.ok()) return Attempt::failed(fenced);
-    served = placer_.serve(request);
+    if (fenced.code == StatusCode::kDeviceLost) return Attempt::failed(fenced);
   }
+  const Placer::Served served = serve_held(guard, request);
   if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
   Pool& pool = state_.pools[request.pool];
   return pool.backing == Backing::kSegments ? miss_segments(guard, request, pool)
@@ -138,7 +169,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       }
       return grown;
     };
-    const auto again = [&] { return placer_.serve(request); };
+    const auto again = [&] { return serve_held(guard, request); };
 
     // Live bytes themselves need it.
     if (grow.units <= room.units && reserved + unit * grow.units <= budget(request, 0) + unit) {
@@ -160,12 +191,8 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     wanted.bytes = span;
     wanted.scope = pool.scope();
     wanted.pool = pool.index;
-    if (request.is_capturing && !mutated(Mutant::kWaitInCapture)) {
-      wanted.accepts = [&](const Page& page) {
-        return std::none_of(page.stamps.begin(), page.stamps.end(), [&](Stamp stamp) {
-          return state_.streams.must_wait(request.stream, stamp);
-        });
-      };
+    if (state_.streams.has_several()) {
+      wanted.accepts = [&](const Page& page) { return can_order(request, page); };
     }
     StitchPlan plan = state_.stitcher->plan(state_.space, wanted);
     if (request.is_capturing && state_.stitcher->unmaps_first()) plan.missing = grow.units;
@@ -204,7 +231,8 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     if (!stitched.ok()) {
       if (stitched.code == StatusCode::kDeviceLost) return Attempt::failed(stitched);
       // Mapping is refused: growth may still work, if there is room for it.
-      if (grow.units <= room_for(pool).units && create(grow).status.ok()) {
+      grow = plan_growth(state_.space, pool.primary, span);
+      if (!grow.empty() && grow.units <= room_for(pool).units && create(grow).status.ok()) {
         return from_placer(again());
       }
       return Attempt::exhausted(EmergencyCause::kMapFailed);
@@ -238,7 +266,7 @@ SlowPath::Attempt SlowPath::miss_segments(PoolGuard& guard, const Request& reque
       continue;
     }
     const Status added = pages_.add_segment(guard, pool, size);
-    if (added.ok()) return from_placer(placer_.serve(request));
+    if (added.ok()) return from_placer(serve_held(guard, request));
     if (added.code != StatusCode::kOutOfMemory) return Attempt::failed(added);
   }
   return Attempt::exhausted(EmergencyCause::kDeviceFull);

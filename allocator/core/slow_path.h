@@ -42,6 +42,11 @@ class SlowPath {
   Attempt miss_pages(PoolGuard& guard, const Request& request, Pool& pool);
   Attempt miss_segments(PoolGuard& guard, const Request& request, Pool& pool);
   Attempt from_placer(const Placer::Served& served) const;
+  /// Serves from what is held; if events cannot give the order between streams, waits for the
+  /// device.
+  Placer::Served serve_held(PoolGuard& guard, const Request& request);
+  /// Whether the request's stream can use the page: no wait is needed, or one is possible.
+  bool can_order(const Request& request, const Page& page);
 
   // miss_pages in its parts.
   struct Room {
@@ -66,6 +71,7 @@ class SlowPath {
   PageWork& pages_;
   // Units that the device said it has when the attempt began, or granted before it refused.
   std::uint32_t device_room_ = 0;
+  std::vector<std::int8_t> capturing_;  // by stream: does it capture; -1: not asked in this attempt
 };
 
 }  // namespace levee::core

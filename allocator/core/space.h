@@ -84,6 +84,8 @@ class Space {
   void vacate(ZoneIndex zone, Run run, Stamp stamp);
   void vacate(ZoneIndex zone, Run run, const StampSet& stamps);
 
+  void add_stamp(PageIndex page, Stamp stamp) { pages_[page].stamps.add(stamp); }
+
   template <typename F>
   void for_each_page(ZoneIndex zone, Run run, F&& f) const {
     const Zone& z = zones_[zone.value];

@@ -73,7 +73,6 @@ struct State {
   std::uint64_t step = 0;
   std::uint32_t calls_until_poll = kPollEvery;
   std::shared_ptr<const RegionList> regions = std::make_shared<RegionList>();
-  int capturing_regions = 0;  ///< regions in which a capturing stream was seen
   std::shared_ptr<const AllocatorHooks> hooks = std::make_shared<AllocatorHooks>();
 
   /// Whether any region is open: read before the lock on the hot path.

@@ -7,6 +7,10 @@
 
 namespace levee::core {
 
+StreamTable::StreamTable(device::Device& device) : device_(device), events_(device) {
+  streams_.emplace_back();  // kUnknownStream; no id leads to it
+}
+
 StreamTable::~StreamTable() {
   for (Stream& stream : streams_) {
     for (Closed& closed : stream.closed) events_.give_back(closed.event);
@@ -38,6 +42,7 @@ StreamTable::Closed* StreamTable::closed_at_or_after(Stream& stream, Epoch epoch
 }
 
 Result<bool> StreamTable::is_capturing(StreamIndex index) {
+  if (index == kUnknownStream) return false;
   const StreamId id = streams_[index.value].id;
   if (id.value == 0) return false;  // CUDA does not capture the legacy stream
   const Result<device::CaptureInfo> info = device_.capture_info(id);
@@ -46,6 +51,7 @@ Result<bool> StreamTable::is_capturing(StreamIndex index) {
 }
 
 Result<EventId> StreamTable::record_now(StreamIndex index) {
+  LEVEE_CHECK(index != kUnknownStream, "an event cannot be recorded on a stream never seen");
   Result<EventId> event = events_.take();
   if (!event.ok()) return event;
   const Status recorded = device_.record_event(*event, streams_[index.value].id);
@@ -81,7 +87,18 @@ Status StreamTable::ensure_closed(Stamp stamp) {
   return close_epoch(stamp.stream());
 }
 
+bool StreamTable::any_capturing() {
+  for (std::uint32_t i = 0; i < streams_.size(); ++i) {
+    const Result<bool> captures = is_capturing(StreamIndex{i});
+    if (captures.ok() && *captures) return true;
+  }
+  return false;
+}
+
 Result<StreamTable::Held> StreamTable::hold(StreamIndex index) {
+  const Result<bool> captures = is_capturing(index);
+  if (!captures.ok()) return captures.status();
+  if (*captures) return StatusCode::kNotReady;
   const Result<EventId> event = record_now(index);
   if (!event.ok()) return event.status();
   return Held{*event, Stamp{index, streams_[index.value].open_epoch++}};
@@ -96,6 +113,7 @@ Status StreamTable::wait_for(StreamIndex waiter, Stamp stamp) {
   if (!must_wait(waiter, stamp)) return Status{};
   if (mutated(Mutant::kNoWait)) return Status{};
   const StreamIndex other = stamp.stream();
+  if (other == kUnknownStream) return Status{StatusCode::kNotReady, 0};
   if (!mutated(Mutant::kWaitInCapture)) {
     // An event recorded on a capturing stream belongs to its graph, and a capturing stream must not
     // wait for work outside of its graph.
@@ -143,6 +161,7 @@ Status StreamTable::poll(StreamIndex index, int most) {
 
 void StreamTable::set_complete(Stamp stamp) {
   Stream& stream = streams_[stamp.stream().value];
+  if (stamp.stream() == kUnknownStream) unknown_is_used_ = false;
   stream.completed = std::max(stream.completed, stamp.epoch());
   while (!stream.closed.empty() && stream.closed.front().epoch <= stream.completed) {
     // What the stream had waited for before the event is complete as well.

@@ -32,20 +32,32 @@
 
 namespace levee::core {
 
+/// Stands for streams that the allocator has not seen: those on which a graph was launched. Nothing
+/// can wait for it; only waiting for the whole device completes it.
+inline constexpr StreamIndex kUnknownStream{0};
+
 class StreamTable {
  public:
-  explicit StreamTable(device::Device& device) : device_(device), events_(device) {}
+  explicit StreamTable(device::Device& device);
   ~StreamTable();
   StreamTable(const StreamTable&) = delete;
   StreamTable& operator=(const StreamTable&) = delete;
 
   /// Index of a stream; the same for the same stream. No heap once the stream is known.
   StreamIndex intern(StreamId id) {
-    if (last_.value < streams_.size() && streams_[last_.value].id == id) return last_;
+    if (!last_.is_none() && streams_[last_.value].id == id) return last_;
     return intern_slow(id);
   }
   StreamId id(StreamIndex stream) const { return streams_[stream.value].id; }
   std::uint32_t count() const { return static_cast<std::uint32_t>(streams_.size()); }
+  /// Whether memory can have been used by more than one stream.
+  bool has_several() const { return streams_.size() > 2 || unknown_is_used_; }
+  /// Stamp for memory that unseen streams may use until now.
+  Stamp stamp_unknown() {
+    unknown_is_used_ = true;
+    return stamp_now(kUnknownStream);
+  }
+  bool is_unknown_pending() const { return unknown_is_used_; }
   /// Number that the recorder gave the stream; set by the owner.
   LaneId lane(StreamIndex stream) const { return streams_[stream.value].lane; }
   void set_lane(StreamIndex stream, LaneId lane) { streams_[stream.value].lane = lane; }
@@ -65,15 +77,20 @@ class StreamTable {
   }
 
   /// Makes `waiter` wait for `stamp`, closing the epoch if it is open. kNotReady if one of the two
-  /// streams captures (nothing done then).
+  /// streams captures, or the other one is unknown (nothing done then).
   Status wait_for(StreamIndex waiter, Stamp stamp);
   /// Whether the stream captures now. One device call; none for the legacy stream.
   Result<bool> is_capturing(StreamIndex stream);
+  /// Whether any known stream captures now: then the host must neither wait for the device nor take
+  /// memory away. One device call for each stream; for slow paths. A stream that cannot be asked
+  /// does not count.
+  bool any_capturing();
 
   /// Closes the epoch of `stamp` if it is open, so that `poll` can see it complete.
   Status ensure_closed(Stamp stamp);
   /// An event of the caller's own behind everything enqueued on a stream so far, to be waited for
   /// with the lock released. `through` is complete once the event is. Must go to `give_back`.
+  /// kNotReady if the stream captures.
   struct Held {
     EventId event;
     Stamp through;
@@ -124,6 +141,7 @@ class StreamTable {
   std::deque<Stream> streams_;
   std::unordered_map<StreamId, StreamIndex> index_;
   StreamIndex last_;
+  bool unknown_is_used_ = false;  // its open epoch has stamps
   std::int64_t record_count_ = 0;
   std::int64_t wait_count_ = 0;
 };

@@ -6,7 +6,7 @@ namespace levee::core {
 
 Result<Bytes> trim_to(State& state, Placer& placer, PageWork& pages, PoolGuard& guard,
                       PoolIndex only, Bytes keep) {
-  if (state.capturing_regions > 0) return StatusCode::kNotReady;
+  if (state.streams.any_capturing()) return StatusCode::kNotReady;
   if (!state.waiting.empty()) {
     StampSet pending;
     state.waiting.for_each([&](const BlockRecord& block) { pending.add_all(block.pending); });
