@@ -35,7 +35,11 @@ namespace {
 
 constexpr int kInvalidValue = 1;
 
+// What NVIDIA's libraries call for each of their kernels, and what a profiler ties the kernel to. The number is CUPTI's.
+simgpu::ApiFunction launch_api{"cudaLaunchKernel", simgpu::ApiDomain::kRuntime, 211};
+
 int enqueue_kernel(simgpu_stream stream, const char* name, Nanos duration) {
+  simgpu::Call call(launch_api);
   Process* process = Process::get();
   if (process == nullptr) return Process::why_not();
   process->activate(simgpu::this_thread().device);
@@ -86,6 +90,7 @@ int simgpu_launch_for(simgpu_stream stream, const char* name, int64_t duration_n
 int simgpu_launch_together(const simgpu_stream* streams, const int* devices, int count, const char* name, double bytes) {
   Process* process = Process::get();
   if (process == nullptr) return Process::why_not();
+  simgpu::Call call(launch_api);
   if (count <= 0 || streams == nullptr || devices == nullptr) return kInvalidValue;
   std::vector<GpuModel::StreamOn> members;
   for (int i = 0; i < count; ++i) {

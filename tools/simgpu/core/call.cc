@@ -74,6 +74,16 @@ std::vector<std::pair<const char*, std::uint64_t>> call_counts() {
   }
   std::sort(out.begin(), out.end(),
             [](const auto& a, const auto& b) { return std::strcmp(a.first, b.first) < 0; });
+  // A function may have more than one counter (launches by the program and by libraries).
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < out.size(); ++i) {
+    if (std::strcmp(out[last].first, out[i].first) == 0) {
+      out[last].second += out[i].second;
+    } else {
+      out[++last] = out[i];
+    }
+  }
+  if (!out.empty()) out.resize(last + 1);
   return out;
 }
 

@@ -72,6 +72,7 @@ CUptiResult Client::enable(CUpti_ActivityKind kind, bool on) {
     wanted_ = wanted;
   }
   if (opens_window) times_.anchor();
+  hold_buffer();
   activity::want(wanted);
   return CUPTI_SUCCESS;
 }
@@ -87,9 +88,8 @@ bool Client::is_hidden_locked(const Record& record) {
   if (record.type == RecordType::kCall && record.cbid < kFunctions) {
     return (record.is_driver ? hidden_driver_ : hidden_runtime_).test(record.cbid);
   }
-  // Either kernel kind asks for all kernels.
-  if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) return false;
-  return !enabled_.test(static_cast<std::size_t>(kind)) && record.type == RecordType::kWork;
+  // What was recorded was wanted then, even if its kind is disabled by now: profilers disable first and flush afterwards.
+  return false;
 }
 
 CUptiResult Client::flush() {
@@ -98,10 +98,12 @@ CUptiResult Client::flush() {
   activity::take(&records);
   CUpti_BuffersCallbackRequestFunc request = nullptr;
   CUpti_BuffersCallbackCompleteFunc complete = nullptr;
+  Buffer buffer;
   {
     base::MutexLock lock(mutex_);
     request = request_;
     complete = complete_;
+    buffer = std::exchange(held_, Buffer{});
     std::erase_if(records, [this](const Record& record) LEVEE_NO_THREAD_SAFETY_ANALYSIS { return is_hidden_locked(record); });
   }
   if (request == nullptr || complete == nullptr) return CUPTI_ERROR_NOT_INITIALIZED;
@@ -112,31 +114,46 @@ CUptiResult Client::flush() {
     };
     return rank(a.type) < rank(b.type);
   });
-  deliver(records, request, complete);
+  deliver(records, buffer, request, complete);
+  hold_buffer();
   return CUPTI_SUCCESS;
 }
 
-void Client::deliver(const std::vector<Record>& records, CUpti_BuffersCallbackRequestFunc request,
+Client::Buffer Client::ask_for_buffer(CUpti_BuffersCallbackRequestFunc request) {
+  Buffer buffer;
+  std::size_t most_records = 0;  // 0: as many as fit
+  request(&buffer.at, &buffer.room, &most_records);
+  return buffer;
+}
+
+void Client::hold_buffer() {
+  CUpti_BuffersCallbackRequestFunc request = nullptr;
+  {
+    base::MutexLock lock(mutex_);
+    if (wanted_ == 0 || held_.at != nullptr || request_ == nullptr) return;
+    request = request_;
+  }
+  const Buffer buffer = ask_for_buffer(request);
+  base::MutexLock lock(mutex_);
+  if (held_.at == nullptr) held_ = buffer;  // two threads that enable at once: the client keeps the other buffer
+}
+
+void Client::deliver(const std::vector<Record>& records, Buffer buffer, CUpti_BuffersCallbackRequestFunc request,
                      CUpti_BuffersCallbackCompleteFunc complete) {
-  std::uint8_t* buffer = nullptr;
-  std::size_t room = 0;
-  std::size_t used = 0;
   for (const Record& record : records) {
     const std::size_t bytes = size_of(kind_of(record));
-    if (buffer != nullptr && used + bytes > room) {
-      complete(nullptr, 0, buffer, room, used);
-      buffer = nullptr;
+    if (buffer.at != nullptr && buffer.used + bytes > buffer.room) {
+      complete(nullptr, 0, buffer.at, buffer.room, buffer.used);
+      buffer = Buffer{};
     }
-    if (buffer == nullptr) {
-      std::size_t most_records = 0;  // 0: as many as fit
-      request(&buffer, &room, &most_records);
-      used = 0;
-      if (buffer == nullptr || room < bytes) return;  // the client has no memory: the rest is lost, as with CUPTI
+    if (buffer.at == nullptr) {
+      buffer = ask_for_buffer(request);
+      if (buffer.at == nullptr || buffer.room < bytes) return;  // the client has no memory: the rest is lost, as with CUPTI
     }
-    write(record, &times_, buffer + used);
-    used += bytes;
+    write(record, &times_, buffer.at + buffer.used);
+    buffer.used += bytes;
   }
-  if (buffer != nullptr) complete(nullptr, 0, buffer, room, used);
+  if (buffer.at != nullptr) complete(nullptr, 0, buffer.at, buffer.room, buffer.used);
 }
 
 void Client::set_flush_period(std::uint32_t milliseconds) {

@@ -2,7 +2,8 @@
 //
 // Owns the client's callbacks, the kinds and functions that it enabled, its subscription. Promises: records are delivered in the client's own
 // buffers, only from `flush` (asked for by the client, by a period that it set, or when many records wait), with no lock held; records
-// that explain others (external ids, calls) come before the work they explain. One subscriber at a time, as CUPTI allows.
+// that explain others (external ids, calls) come before the work they explain. While anything is enabled one buffer of the client is held:
+// PyTorch's profiler asks for a flush only if it was asked for a buffer before. One subscriber at a time, as CUPTI allows.
 #pragma once
 
 #include <cupti.h>
@@ -43,7 +44,15 @@ class Client {
 
   void apply_locked() LEVEE_REQUIRES(mutex_);
   bool is_hidden_locked(const activity::Record& record) LEVEE_REQUIRES(mutex_);
-  void deliver(const std::vector<activity::Record>& records, CUpti_BuffersCallbackRequestFunc request,
+  struct Buffer {
+    std::uint8_t* at = nullptr;
+    std::size_t room = 0;
+    std::size_t used = 0;
+  };
+  static Buffer ask_for_buffer(CUpti_BuffersCallbackRequestFunc request);
+  /// Takes a buffer in advance, unless one is held or nothing is enabled.
+  void hold_buffer();
+  void deliver(const std::vector<activity::Record>& records, Buffer buffer, CUpti_BuffersCallbackRequestFunc request,
                CUpti_BuffersCallbackCompleteFunc complete);
 
   base::Mutex mutex_;
@@ -54,6 +63,7 @@ class Client {
   std::bitset<CUPTI_ACTIVITY_KIND_COUNT> enabled_ LEVEE_GUARDED_BY(mutex_);
   Functions hidden_runtime_ LEVEE_GUARDED_BY(mutex_);
   Functions hidden_driver_ LEVEE_GUARDED_BY(mutex_);
+  Buffer held_ LEVEE_GUARDED_BY(mutex_);
   TimeMap times_;
 
   CUpti_CallbackFunc callback_ LEVEE_GUARDED_BY(mutex_) = nullptr;
