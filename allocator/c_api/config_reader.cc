@@ -289,6 +289,24 @@ std::vector<std::string> unknown_environment_names() {
   return sentences;
 }
 
+LaunchRank launch_rank_from_environment() {
+  // The first that is set counts: torchrun's, then Open MPI's, then Slurm's.
+  const auto number = [](std::initializer_list<const char*> names) -> std::int32_t {
+    for (const char* name : names) {
+      const char* text = std::getenv(name);
+      if (text == nullptr) continue;
+      std::int32_t value = -1;
+      const char* end = text + std::strlen(text);
+      const auto [stop, error] = std::from_chars(text, end, value);
+      if (error == std::errc{} && stop == end && value >= 0) return value;
+    }
+    return -1;
+  };
+  return {number({"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}),
+          number({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}),
+          number({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"})};
+}
+
 bool parse_bytes(std::string_view text, Bytes* bytes) {
   text = trim(text);
   const auto unit_at = std::find_if(text.begin(), text.end(), [](char c) {

@@ -40,6 +40,15 @@ Config config_from_environment(std::string* problems);
 /// likely. One sentence each.
 std::vector<std::string> unknown_environment_names();
 
+/// Where this process stands among those that a launcher (torchrun, mpirun, srun) started; -1 = not
+/// said.
+struct LaunchRank {
+  std::int32_t rank = -1;
+  std::int32_t local_rank = -1;
+  std::int32_t world_size = -1;
+};
+LaunchRank launch_rank_from_environment();
+
 /// A number of bytes as people write it: "2097152", "2MiB", "1.5 GiB", "2M" (= MiB), "2MB" (10^6).
 /// False if it is none, or above 2^63.
 bool parse_bytes(std::string_view text, Bytes* bytes);

@@ -152,6 +152,22 @@ TEST(ConfigFromEnvironment, TakesAnEmptyVariableAsNotSet) {
   EXPECT_EQ(problems, "");
 }
 
+TEST(LaunchRank, IsWhatTheLauncherSays) {
+  for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID",
+                           "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK"}) {
+    unsetenv(name);
+  }
+  EXPECT_EQ(launch_rank_from_environment().rank, -1);
+  const ScopedVariable slurm("SLURM_PROCID", "9");
+  EXPECT_EQ(launch_rank_from_environment().rank, 9);
+  const ScopedVariable rank("RANK", "3");
+  const ScopedVariable local("LOCAL_RANK", "three");
+  const ScopedVariable world("WORLD_SIZE", "8");
+  EXPECT_EQ(launch_rank_from_environment().rank, 3);
+  EXPECT_EQ(launch_rank_from_environment().local_rank, -1);
+  EXPECT_EQ(launch_rank_from_environment().world_size, 8);
+}
+
 TEST(UnknownEnvironmentNames, FindsMisspeltVariablesAndLeavesOthersAlone) {
   EXPECT_THAT(unknown_environment_names(), IsEmpty());
   const ScopedVariable known("LEVEE_STITCH", "none");

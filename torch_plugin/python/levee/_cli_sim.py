@@ -48,20 +48,24 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--faults", metavar="PLAN", help="driver calls that fail; see the README of simgpu")
     parser.add_argument("--trace", metavar="FILE", help="write every driver call there")
+    parser.add_argument(
+        "--set", metavar="NAME=NUMBER,...", help="settings of the libraries; see the README of simgpu"
+    )
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
     parser.set_defaults(run=run)
 
 
 def library_folder() -> Path:
     """Where the stand-in libraries are: beside the package, in the wheel and in a build tree alike."""
-    folder = Path(__file__).with_name("simgpu") / "lib"
-    if not (folder / "libsimgpu.so").exists():
-        raise LeveeError(
-            "this installation has no simulated GPU (the stand-in libraries were not built: they need "
-            "the CUDA headers that PyTorch's wheels bring); install levee again in an environment with "
-            "a CUDA build of PyTorch."
-        )
-    return folder
+    base = Path(__file__).with_name("simgpu")
+    for folder in (base / "lib", base):
+        if (folder / "libsimgpu.so").exists():
+            return folder
+    raise LeveeError(
+        "this installation has no simulated GPU (the stand-in libraries were not built: they need the "
+        "CUDA headers that PyTorch's wheels bring); install levee again in an environment with a CUDA "
+        "build of PyTorch."
+    )
 
 
 def environment(parsed: argparse.Namespace) -> dict[str, str]:
@@ -71,10 +75,13 @@ def environment(parsed: argparse.Namespace) -> dict[str, str]:
     preload = [str(path) for path in libraries]
     if os.environ.get("LD_PRELOAD"):
         preload.append(os.environ["LD_PRELOAD"])
+    search = os.environ.get("LD_LIBRARY_PATH")
     variables = {
         "LD_PRELOAD": ":".join(preload),
-        # Triton looks for the driver by itself, in a list of folders.
+        "LD_LIBRARY_PATH": f"{folder}:{search}" if search else str(folder),
+        # Triton links the programs that it makes against the driver that it finds here.
         "TRITON_LIBCUDA_PATH": str(folder),
+        "SIMGPU_LIB": str(folder),
     }
     for name, value in (
         ("SIMGPU_GPU", parsed.gpu),
@@ -83,6 +90,7 @@ def environment(parsed: argparse.Namespace) -> dict[str, str]:
         ("SIMGPU_BACKING", parsed.backing),
         ("SIMGPU_FAULTS", parsed.faults),
         ("SIMGPU_TRACE", parsed.trace),
+        ("SIMGPU_SET", parsed.set),
     ):
         if value is not None:
             variables[name] = value
