@@ -612,7 +612,14 @@ void Pass::explain_moments() {
     if (timeline.empty()) continue;
     std::size_t slackest = 0;
     std::int64_t slack = INT64_MIN;
-    for (std::size_t k = 0; k < timeline.size(); ++k) {
+    // Between the first and the last step: before and after them memory lies idle for good reasons.
+    std::size_t first = 0;
+    std::size_t last = timeline.size();
+    if (facts_.steps.size() > 2) {
+      first = timeline.index_at(facts_.steps.front().begin_ns);
+      last = timeline.index_at(facts_.steps.back().begin_ns) + 1;
+    }
+    for (std::size_t k = first; k < last; ++k) {
       const auto here = static_cast<std::int64_t>(timeline.value(Series::kReserved, k) -
                                                   timeline.value(Series::kActive, k));
       if (here > slack) {

@@ -260,7 +260,7 @@ struct DeviceFacts {
   std::uint32_t warm_step = kNone;   ///< first step after warm-up; kNone if the run is too short
   MemoryMoment at_reserved_peak;
   MemoryMoment at_allocated_peak;
-  MemoryMoment at_largest_slack;
+  MemoryMoment at_largest_slack;         ///< of the time between the first and the last step
   std::vector<Holder> holders_by_phase;  ///< at the allocated peak, largest first
   std::vector<Holder> holders_by_stack;
   std::vector<Pin> pins;  ///< at the largest slack, largest first

@@ -50,6 +50,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if name.startswith("_") and name != "__version__":
+        # `from levee import _core` asks here before it imports the module of that name.
+        raise AttributeError(f"module 'levee' has no attribute {name!r}")
     if name == "__version__":
         return importlib.import_module("levee._core").version()
     home = _HOMES.get(name)

@@ -1,0 +1,375 @@
+"""What happened to memory in a recording, and why: for a terminal, or as Python values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from levee import _format as fmt
+from levee import _recordings
+
+# Rows of the longer tables; the rest is counted in a last line.
+_MAX_ROWS = 12
+
+
+def report(path: str | Path) -> dict[str, Any]:
+    """The report of one recording as Python values; schema in allocator/export/README.md."""
+    return _recordings.report_of(_recordings.load(path))
+
+
+def merge(paths: list[Path]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The reports of several ranks, and who held up whom."""
+    runs = [_recordings.load(path) for path in paths]
+    runs.sort(key=lambda facts: (facts.rank, facts.label))
+    merged = _recordings.core().merge_ranks(runs)
+    return [_recordings.report_of(facts) for facts in runs], merged
+
+
+class Printer:
+    """Lays reports out with rich. `console` decides about width and colour."""
+
+    def __init__(self, console: Any):
+        from rich.table import Table
+
+        self._table_class = Table
+        self.console = console
+
+    def _table(self, *columns: str, title: str | None = None) -> Any:
+        from rich import box
+
+        table = self._table_class(
+            box=box.SIMPLE_HEAD,
+            title=title,
+            title_justify="left",
+            title_style="bold",
+            pad_edge=False,
+        )
+        for i, column in enumerate(columns):
+            table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+        return table
+
+    @staticmethod
+    def _row(table: Any, *cells: Any) -> None:
+        """Adds a row; names of the user's are text, not markup."""
+        from rich.text import Text
+
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+
+    @staticmethod
+    def _styled(markup: str) -> Any:
+        from rich.text import Text
+
+        return Text.from_markup(markup)
+
+    def _line(self, text: str = "", style: str | None = None) -> None:
+        from rich.padding import Padding
+        from rich.text import Text
+
+        # Texts hold paths and names of the user's: no markup. Wrapped lines keep the indentation of the first.
+        indent = len(text) - len(text.lstrip())
+        body = Text(text.strip(), style=style or "")
+        self.console.print(Padding(body, (0, 0, 0, indent), expand=False))
+
+    # One recording -------------------------------------------------------------------------------
+
+    def run(self, report: dict[str, Any], full: bool = False) -> None:
+        self._source(report)
+        for device in report["devices"]:
+            if device["peak_reserved_bytes"] or len(report["devices"]) == 1:
+                self._device(report, device)
+        self._steps(report)
+        self._emergencies(report, full)
+        self._storms(report)
+        for device in report["devices"]:
+            self._holders(device)
+        self._driver(report)
+        self._phases(report)
+        self._advice(report)
+
+    def _source(self, report: dict[str, Any]) -> None:
+        source = report["source"]
+        name = source["label"] or source["path"]
+        self._line(f"{name}  {source['program']}".rstrip(), "bold")
+        parts = [
+            f"{fmt.duration(source['duration_ns'])} recorded",
+            f"{fmt.count(source['events'])} events",
+        ]
+        if source["host"]:
+            parts.append(f"{source['host']}, pid {source['pid']}")
+        if source["rank"] >= 0:
+            parts.append(f"rank {source['rank']} of {source['world_size']}")
+        if source["is_modelled"]:
+            parts.append("simulated GPU: times are modelled")
+        self._line(", ".join(parts))
+        for remark in report["completeness"]["remarks"]:
+            self._line(f"! {remark}", "yellow")
+
+    def _device(self, report: dict[str, Any], device: dict[str, Any]) -> None:
+        title = f"Device {device['id']}"
+        if device["name"]:
+            title += f": {device['name']}"
+        if device["total_bytes"]:
+            title += f", {fmt.size(device['total_bytes'])}"
+        table = self._table("memory", "peak", "at the end", title=title)
+        self._row(
+            table,
+            self._styled("[red]reserved[/red] from the device"),
+            fmt.size(device["peak_reserved_bytes"]),
+            fmt.size(device["end_reserved_bytes"]),
+        )
+        self._row(
+            table,
+            self._styled("[blue]allocated[/blue] by the program"),
+            fmt.size(device["peak_allocated_bytes"]),
+            fmt.size(device["end_allocated_bytes"]),
+        )
+        if device["peak_active_bytes"] != device["peak_allocated_bytes"]:
+            self._row(table, "active (waiting included)", fmt.size(device["peak_active_bytes"]), "")
+        self._row(
+            table,
+            self._styled("[bold]reserved / in use, at the peaks[/bold]"),
+            fmt.ratio(device["ratio"]),
+            "",
+        )
+        self.console.print(table)
+        if report["source"]["is_sampled"]:
+            return
+        moment = device["at_reserved_peak"]
+        if moment["free_bytes"]:
+            self._line(
+                f"  At the first moment of the reserved peak {fmt.size(moment['free_bytes'])} were free, of which "
+                f"{fmt.size(moment['partial_page_bytes'])} on pages that also held live blocks."
+            )
+        slack = device["at_largest_slack"]
+        self._line(
+            f"  {fmt.counted(device['allocations'], 'allocation', 'allocations')} "
+            f"({fmt.share(device['small_allocations'], device['allocations'])} small), "
+            f"{fmt.counted(device['stitches'], 'stitch', 'stitches')}, "
+            f"{fmt.counted(device['rebases'], 'rebase', 'rebases')}, "
+            f"{fmt.counted(device['waits'], 'stream wait', 'stream waits')}; "
+            f"most slack {fmt.size(slack['free_bytes'])} at {fmt.duration(slack['time_ns'])}."
+        )
+
+    def _steps(self, report: dict[str, Any]) -> None:
+        steps = report["steps"]
+        if not steps["count"]:
+            return
+        done = [i for i, ok in enumerate(steps["is_complete"]) if ok] or list(range(steps["count"]))
+        durations = sorted(steps["duration_ns"][i] for i in done)
+        median = durations[len(durations) // 2]
+        line = f"Steps: {steps['count']}, median {fmt.duration(median)}, slowest {fmt.duration(durations[-1])}"
+        if not report["source"]["is_sampled"]:
+            warm = steps["after_warm_up"]
+            calls = sum(steps["memory_calls"])
+            line += f"; driver memory calls {fmt.count(calls)}"
+            if warm["steps"]:
+                line += (
+                    f", after the first {steps['warm_up']} steps {warm['memory_calls'] / warm['steps']:.2f} a step "
+                    f"({fmt.share(warm['memory_ns'], warm['total_ns'])} of their time)"
+                )
+        self._line()
+        self._line(line + ".", "bold")
+        if report["source"]["is_sampled"]:
+            return
+        worst = sorted(
+            (
+                i
+                for i in range(steps["count"])
+                if steps["memory_calls"][i] or steps["emergencies"][i]
+            ),
+            key=lambda i: -(steps["emergency_ns"][i] + steps["memory_ns"][i]),
+        )[:5]
+        if not worst:
+            return
+        table = self._table(
+            "costliest steps",
+            "duration",
+            "driver memory calls",
+            "time in them",
+            "emergencies",
+            "peak reserved",
+        )
+        peaks = [device["peak_reserved_bytes"] for device in steps["devices"]]
+        for i in worst:
+            self._row(
+                table,
+                f"step {steps['number'][i]}",
+                fmt.duration(steps["duration_ns"][i]),
+                fmt.count(steps["memory_calls"][i]),
+                fmt.duration(steps["memory_ns"][i]),
+                str(steps["emergencies"][i]),
+                fmt.size(max(peak[i] for peak in peaks)),
+            )
+        self.console.print(table)
+
+    def _emergencies(self, report: dict[str, Any], full: bool) -> None:
+        total = report["emergency_count"]
+        if report["source"]["is_sampled"]:
+            return
+        self._line()
+        if not total:
+            self._line("No emergency: no request had to wait for memory to be given back.", "green")
+            return
+        refused = report["emergencies_refused"]
+        self._line(
+            f"{fmt.counted(total, 'emergency', 'emergencies')}, {fmt.duration(report['emergency_ns'])} in all"
+            + (f", {refused} refused (out of memory)" if refused else "")
+            + ".",
+            "bold red",
+        )
+        listed = report["emergencies"]
+        shown = listed if full else sorted(listed, key=lambda e: -e["duration_ns"])[:3]
+        for emergency in sorted(shown, key=lambda e: e["begin_ns"]):
+            text = emergency["text"]
+            self._line()
+            self._line(f"  {text['headline']}", "red")
+            self._line(f"    {text['cause']}")
+            for i, rung in enumerate(text["rungs"], 1):
+                self._line(f"    Rung {i}: {rung}.")
+            self._line(f"    {text['paid']}")
+            if emergency["stack"]:
+                self._line("    Asked for at: " + emergency["stack"].split("\n")[0])
+            self._line(f"    Advice: {text['advice']}", "italic")
+        if total > len(shown):
+            self._line(f"  … and {total - len(shown)} more; --full lists them.")
+
+    def _storms(self, report: dict[str, Any]) -> None:
+        storms = report["storms"]
+        if not storms:
+            return
+        self._line()
+        self._line(f"{fmt.counted(len(storms), 'storm', 'storms')}:", "bold")
+        for storm in sorted(storms, key=lambda s: -s["stall_ns"])[:_MAX_ROWS]:
+            self._line(f"  {storm['text']}")
+        if len(storms) > _MAX_ROWS:
+            self._line(f"  … and {len(storms) - _MAX_ROWS} cheaper ones.")
+
+    def _holders(self, device: dict[str, Any]) -> None:
+        peak = device["peak_allocated_bytes"]
+        for name, key in (
+            ("phase", "holders_by_phase"),
+            ("place in the program", "holders_by_stack"),
+        ):
+            rows = device[key]
+            # One row that says "unknown" tells nothing.
+            if not rows or (
+                len(rows) == 1 and rows[0]["origin"].startswith(("no stack", "outside"))
+            ):
+                continue
+            table = self._table(
+                f"held at the allocated peak, by {name}", "bytes", "share", "blocks"
+            )
+            for row in rows[:5]:
+                self._row(
+                    table,
+                    row["origin"],
+                    fmt.size(row["bytes"]),
+                    fmt.share(row["bytes"], peak),
+                    fmt.count(row["blocks"]),
+                )
+            self.console.print(table)
+        if device["pins"] and device["pins"][0]["pinned_bytes"] >= 16 << 20:
+            table = self._table(
+                "long-lived blocks on otherwise empty pages", "blocks", "bytes", "pages kept"
+            )
+            for pin in device["pins"][:5]:
+                self._row(
+                    table,
+                    pin["origin"],
+                    fmt.count(pin["blocks"]),
+                    fmt.size(pin["block_bytes"]),
+                    fmt.size(pin["pinned_bytes"]),
+                )
+            self.console.print(table)
+
+    def _driver(self, report: dict[str, Any]) -> None:
+        calls = report["driver"]["by_call"]
+        if not calls:
+            return
+        table = self._table("driver call", "calls", "time", "mean")
+        for row in sorted(calls, key=lambda r: -r["ns"])[:_MAX_ROWS]:
+            self._row(
+                table,
+                row["call"],
+                fmt.count(row["calls"]),
+                fmt.duration(row["ns"]),
+                fmt.duration(row["ns"] // row["calls"]),
+            )
+        self.console.print(table)
+        for device in report["devices"]:
+            idle = device["idle"]
+            if idle["kernel_ns"]:
+                span = idle["kernel_ns"] + idle["idle_ns"]
+                self._line(
+                    f"  Device {device['id']} was busy {fmt.share(idle['kernel_ns'], span)} of {fmt.duration(span)}; "
+                    f"{fmt.duration(idle['allocator_ns'])} of its idle time the allocator was in the driver."
+                )
+
+    def _phases(self, report: dict[str, Any]) -> None:
+        rows = [row for row in report["phases"] if row["allocations"] or row["peak_rise_bytes"]]
+        if not rows:
+            return
+        table = self._table(
+            "phase", "entered", "time", "peak", "rise within", "driver", "emergencies"
+        )
+        for row in rows[:_MAX_ROWS]:
+            self._row(
+                table,
+                row["path"],
+                fmt.count(row["entries"]),
+                fmt.duration(row["total_ns"]),
+                fmt.size(row["peak_bytes"]),
+                fmt.size(row["peak_rise_bytes"]),
+                fmt.duration(row["driver_ns"]),
+                str(row["emergencies"]),
+            )
+        self.console.print(table)
+
+    def _advice(self, report: dict[str, Any]) -> None:
+        if report["source"]["is_sampled"]:
+            return
+        self._line("What to do", "bold")
+        for sentence in report["advice"]:
+            self._line(f"  - {sentence}")
+        for note in report["notes"][:_MAX_ROWS]:
+            self._line(f"  note at {fmt.duration(note['time_ns'])}: {note['text']}")
+
+    # Several ranks -------------------------------------------------------------------------------
+
+    def ranks(self, merged: dict[str, Any]) -> None:
+        self._line(merged["verdict"], "bold")
+        table = self._table(
+            "rank",
+            "peak reserved",
+            "peak allocated",
+            "emergencies",
+            "allocator time",
+            "steps stalled",
+            "cost to all",
+        )
+        for rank in merged["ranks"]:
+            self._row(
+                table,
+                rank["label"],
+                fmt.size(rank["peak_reserved_bytes"]),
+                fmt.size(rank["peak_allocated_bytes"]),
+                fmt.count(rank["emergencies"]),
+                fmt.duration(rank["allocator_ns"]),
+                fmt.count(rank["stalled_steps"]),
+                fmt.duration(rank["cost_ns"]),
+            )
+        self.console.print(table)
+        steps = merged["worst_steps"][:5]
+        if steps:
+            table = self._table(
+                "costliest shared steps", "waited for", "its allocator", "next slowest"
+            )
+            for step in steps:
+                self._row(
+                    table,
+                    f"step {step['step']}",
+                    step["slowest"],
+                    fmt.duration(step["allocator_ns"]),
+                    fmt.duration(step["others_ns"]),
+                )
+            self.console.print(table)
