@@ -54,6 +54,7 @@ std::string object(const ReplayResult& r) {
   number("driver_pct_warm_optimistic", r.driver_pct_warm_optimistic);
   number("creation_pct", r.creation_pct);
   number("warm_up_driver_seconds", r.warm_up_driver_seconds);
+  number("ops", r.ops);
   number("steps", r.steps);
   number("warm_steps", r.warm_steps);
   number("dirty_steps", r.dirty_steps);

@@ -74,6 +74,7 @@ ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPol
   result.policy = policy.name();
   result.settings = policy.settings();
   result.capacity = limits.capacity;
+  result.ops = trace.ops.size();
   result.peak_live = facts.peak_live;
   result.peak_active = facts.peak_active;
   StepBook book(policy, result);

@@ -40,6 +40,7 @@ struct ReplayResult {
   double driver_pct_warm_optimistic = 0;
   double creation_pct = 0;
   double warm_up_driver_seconds = 0;  ///< first 20 steps, creation included
+  std::uint64_t ops = 0;              ///< of the trace
   std::uint64_t steps = 0;
   std::uint64_t warm_steps = 0;         ///< steps after warm-up
   std::uint64_t dirty_steps = 0;        ///< of those, with at least one driver memory call
