@@ -52,8 +52,12 @@ class CudaRig final : public Rig {
 
   StreamId new_stream() override {
     static const auto create = find<int (*)(Stream*, unsigned)>("cudaStreamCreateWithFlags");
+    static const auto set_device = find<int (*)(int)>("cudaSetDevice");
+    const int before = current_device();
     Stream stream = nullptr;
+    set_device(device_->id().value);
     create(&stream, kStreamNonBlocking);
+    set_device(before);
     streams_.push_back(StreamId{reinterpret_cast<std::uint64_t>(stream)});
     return streams_.back();
   }
