@@ -34,18 +34,17 @@ inline void get_attribute(const Object* object, int attribute, void* data, std::
   if (written != nullptr) *written = found != 0 ? found : size;
 }
 
-/// Sets `count` numbers to 0, in host or device memory: a program looks at them to learn whether a call has worked, and stale
-/// bytes would read as a failure.
+/// Sets an answer to 0: a program looks at it to learn whether a call has worked, and stale bytes would read as a failure. In
+/// device memory there is one for each of `count` matrices; one on the host is about the call's arguments, hence single.
 template <typename T, typename Count>
 void answer_zero(T* out, Count count) {
   if (out == nullptr || count <= 0) return;
-  const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(count);
   if (simgpu_device_of(out) < 0) {
-    std::memset(static_cast<void*>(out), 0, bytes);
+    *out = T{};
     return;
   }
-  const std::vector<std::byte> zeros(bytes);
-  simgpu_write(out, zeros.data(), bytes);
+  const std::vector<std::byte> zeros(sizeof(T) * static_cast<std::size_t>(count));
+  simgpu_write(out, zeros.data(), zeros.size());
 }
 
 template <typename Stream>
