@@ -84,6 +84,39 @@ struct BackingStore::State {
     }
   }
 
+  /// As `clear` for a whole span. Large spans of little-used memory (a zeroed gradient) cost what the
+  /// memory holds, not what the span could hold.
+  void clear_span(const GpuModel::PhysicalSpan& span) {
+    const auto memory = memories.find(span.serial);
+    if (memory == memories.end()) return;
+    const std::uint64_t begin = span.offset.value;
+    const std::uint64_t end = begin + span.bytes.value;
+    const std::uint64_t first_whole = (begin + kPieceBytes - 1) / kPieceBytes;
+    const std::uint64_t end_whole = end / kPieceBytes;
+    if (first_whole < end_whole) {
+      Pieces& pieces = memory->second;
+      const std::size_t before = pieces.size();
+      if (end_whole - first_whole < before) {
+        for (std::uint64_t number = first_whole; number < end_whole; ++number) pieces.erase(number);
+      } else {
+        std::erase_if(pieces, [&](const auto& piece) {
+          return piece.first >= first_whole && piece.first < end_whole;
+        });
+      }
+      piece_count -= before - pieces.size();
+    }
+    // The pieces that the span covers in part: at its begin, and at its end if that is another one.
+    const auto clear_part = [&](std::uint64_t from, std::uint64_t to) {
+      if (from < to) clear(span.serial, from / kPieceBytes, from % kPieceBytes, to - from);
+    };
+    if (begin / kPieceBytes == end / kPieceBytes) {
+      clear_part(begin, end);
+      return;
+    }
+    clear_part(begin, first_whole * kPieceBytes);
+    clear_part(end_whole * kPieceBytes, end);
+  }
+
   /// Gives each byte of the range the value that `source(bytes so far, count, to)` writes; zero
   /// beyond `kept`.
   template <typename Source>
@@ -162,10 +195,7 @@ bool BackingStore::fill_pattern(DeviceAddr to, std::uint32_t pattern, std::size_
   if (spans.empty()) return bytes.value == 0;
   if (pattern == 0) {
     const base::MutexLock lock(state_->mutex);
-    State::for_each_piece(spans, [this](std::uint64_t serial, std::uint64_t number,
-                                        std::size_t inside, std::size_t count, std::size_t) {
-      state_->clear(serial, number, inside, count);
-    });
+    for (const GpuModel::PhysicalSpan& span : spans) state_->clear_span(span);
     return true;
   }
   std::array<std::uint8_t, 4> unit{};
