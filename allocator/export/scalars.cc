@@ -19,46 +19,53 @@ using analysis::TraceFacts;
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-struct Point {
+// A point of a step curve: sample `sample` of a timeline holds from `time_ns` on.
+struct Place {
   std::uint64_t time_ns = 0;
-  double value = 0;
+  std::size_t sample = 0;
 };
 
-// A step curve through (time, value) pairs, thinned to extremes of equal stretches of time.
-std::vector<Point> thin(const std::vector<Point>& changes, std::uint64_t start_ns,
-                        std::uint64_t end_ns) {
-  std::vector<Point> out;
-  if (changes.empty()) return out;
-  if (changes.size() * 2 + 1 <= kMaxScalarPoints) {
-    for (const Point& change : changes) {
-      // The old value right before each change; between points TensorBoard draws straight lines.
-      if (!out.empty()) out.push_back({change.time_ns, out.back().value});
-      out.push_back(change);
+// Where all curves of one timeline are drawn: the same places for each, since TensorBoard's margin
+// charts want that. Every change if they are few, with the old value right before each (between
+// points TensorBoard draws straight lines); else the lowest and highest reserved and allocated of
+// equal stretches of time.
+std::vector<Place> places_of(const Timeline& t, std::uint64_t end_ns) {
+  std::vector<Place> out;
+  if (t.empty()) return out;
+  if (t.size() * 2 + 1 <= kMaxScalarPoints) {
+    for (std::size_t i = 0; i < t.size(); ++i) {
+      if (i > 0) out.push_back({t.time_ns(i), i - 1});
+      out.push_back({t.time_ns(i), i});
     }
-    if (end_ns > out.back().time_ns) out.push_back({end_ns, out.back().value});
-    return out;
-  }
-  const std::size_t stretches = kMaxScalarPoints / 2 - 1;
-  const double width = static_cast<double>(std::max<std::uint64_t>(end_ns - start_ns, 1)) /
-                       static_cast<double>(stretches);
-  std::size_t at = 0;
-  for (std::size_t s = 0; s < stretches && at < changes.size(); ++s) {
-    const std::uint64_t limit =
-        s + 1 == stretches
-            ? ~std::uint64_t{0}
-            : start_ns + static_cast<std::uint64_t>(width * static_cast<double>(s + 1));
-    std::size_t low = at;
-    std::size_t high = at;
-    const std::size_t first = at;
-    for (; at < changes.size() && changes[at].time_ns < limit; ++at) {
-      if (changes[at].value < changes[low].value) low = at;
-      if (changes[at].value > changes[high].value) high = at;
+  } else {
+    const std::size_t stretches = kMaxScalarPoints / 4 - 1;
+    const std::uint64_t start_ns = t.start_ns();
+    const double width =
+        static_cast<double>(std::max<std::uint64_t>(t.time_ns(t.size() - 1) - start_ns, 1)) /
+        static_cast<double>(stretches);
+    std::size_t at = 0;
+    for (std::size_t s = 0; s < stretches && at < t.size(); ++s) {
+      const std::uint64_t limit =
+          s + 1 == stretches
+              ? ~std::uint64_t{0}
+              : start_ns + static_cast<std::uint64_t>(width * static_cast<double>(s + 1));
+      const std::size_t first = at;
+      while (at < t.size() && t.time_ns(at) < limit) ++at;
+      if (at == first) continue;  // nothing changed: the line goes on
+      std::vector<std::size_t> kept;
+      for (const Series series : {Series::kReserved, Series::kAllocated}) {
+        const auto begin = t.column(series).begin();
+        const auto [low, high] = std::minmax_element(begin + static_cast<std::ptrdiff_t>(first),
+                                                     begin + static_cast<std::ptrdiff_t>(at));
+        kept.push_back(static_cast<std::size_t>(low - begin));
+        kept.push_back(static_cast<std::size_t>(high - begin));
+      }
+      std::sort(kept.begin(), kept.end());
+      kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+      for (const std::size_t i : kept) out.push_back({t.time_ns(i), i});
     }
-    if (at == first) continue;  // nothing changed: the line goes on
-    out.push_back(changes[std::min(low, high)]);
-    if (low != high) out.push_back(changes[std::max(low, high)]);
   }
-  out.push_back({end_ns, changes.back().value});
+  out.push_back({std::max(end_ns, out.back().time_ns), t.size() - 1});
   return out;
 }
 
@@ -93,42 +100,44 @@ class ScalarWriter {
     return (static_cast<double>(facts_.start_unix_ns) + since) / 1e9;
   }
 
-  void curve(const std::string& tag, const std::vector<Point>& changes) {
-    for (const Point& point : thin(changes, facts_.start_ns, facts_.end_ns)) {
-      const std::uint64_t since = point.time_ns - std::min(facts_.start_ns, point.time_ns);
-      file_.scalar(tag, wall(point.time_ns), static_cast<std::int64_t>(since / 1000), point.value);
-    }
-  }
-
-  template <typename Value>
-  void curve_of(const Timeline& timeline, const std::string& tag, Value value) {
-    std::vector<Point> changes;
-    for (std::size_t i = 0; i < timeline.size(); ++i) {
-      const double now = value(i);
-      if (changes.empty() || changes.back().value != now) {
-        changes.push_back({timeline.time_ns(i), now});
-      }
-    }
-    curve(tag, changes);
+  void point(const std::string& tag, std::uint64_t time_ns, double value) {
+    const std::uint64_t since = time_ns - std::min(facts_.start_ns, time_ns);
+    file_.scalar(tag, wall(time_ns), static_cast<std::int64_t>(since / 1000), value);
   }
 
   void curves(const analysis::DeviceFacts& device, const std::string& prefix) {
     const Timeline& t = device.timeline;
+    const std::vector<Place> places = places_of(t, facts_.end_ns);
+    const auto curve = [&](const std::string& tag, const auto& value) {
+      for (const Place& place : places) point(tag, place.time_ns, value(place.sample));
+    };
     const auto in_gib = [&t](Series series) {
       return [&t, series](std::size_t i) { return static_cast<double>(t.value(series, i)) / kGiB; };
     };
-    curve_of(t, prefix + "/reserved", in_gib(Series::kReserved));
-    curve_of(t, prefix + "/allocated", in_gib(Series::kAllocated));
-    if (t.has_waiting()) curve_of(t, prefix + "/active", in_gib(Series::kActive));
-    curve_of(t, prefix + "/fragmentation", [&t](std::size_t i) {
+    curve(prefix + "/reserved", in_gib(Series::kReserved));
+    curve(prefix + "/allocated", in_gib(Series::kAllocated));
+    if (t.has_waiting()) curve(prefix + "/active", in_gib(Series::kActive));
+    curve(prefix + "/fragmentation", [&t](std::size_t i) {
       return share_free(t.value(Series::kReserved, i), t.value(Series::kActive, i));
     });
-    std::vector<Point> retries = {{facts_.start_ns, 0.0}};
+    retries(device, prefix + "/retries");
+  }
+
+  // A staircase of emergencies so far; of very many, every n-th.
+  void retries(const analysis::DeviceFacts& device, const std::string& tag) {
+    std::vector<std::uint64_t> times;
     for (const analysis::Emergency& emergency : facts_.emergencies) {
-      if (facts_.devices[emergency.device].device != device.device) continue;
-      retries.push_back({emergency.begin_ns, retries.back().value + 1});
+      if (facts_.devices[emergency.device].device == device.device) {
+        times.push_back(emergency.begin_ns);
+      }
     }
-    curve(prefix + "/retries", retries);
+    point(tag, facts_.start_ns, 0);
+    const std::size_t every = times.size() / (kMaxScalarPoints / 2 - 2) + 1;
+    for (std::size_t i = 0; i < times.size(); i += every) {
+      point(tag, times[i], static_cast<double>(i));
+      point(tag, times[i], static_cast<double>(i + 1));
+    }
+    point(tag, facts_.end_ns, static_cast<double>(times.size()));
   }
 
   // Share of reserved memory that nothing uses: 0 is perfect.

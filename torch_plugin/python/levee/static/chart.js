@@ -5,7 +5,7 @@
 import { durationText, momentText, sizeText, ticks } from "./format.js";
 import { upperBound } from "./data.js";
 
-const LEFT = 100, RIGHT = 14;
+const LEFT = 106, RIGHT = 14;
 const RULER = 24, AXIS = 26, LANE = 18, LANE_GAP = 4, GROUP_GAP = 22, OVERVIEW = 46;
 const MAX_LANES = 14;
 
@@ -416,7 +416,7 @@ export class Chart {
         g.fillStyle = c.faint;
         g.textAlign = "right";
         // Deeper phases of one thread stand under its name.
-        if (lane.label !== before) g.fillText(short(lane.label, 13), this.plot.x - 10, y + LANE / 2);
+        if (lane.label !== before) g.fillText(short(lane.label, 14), this.plot.x - 10, y + LANE / 2);
         before = lane.label;
         g.fillStyle = c.step;
         g.fillRect(this.plot.x, y, this.plot.width, LANE);

@@ -32,7 +32,7 @@ function tiles(report, index) {
       out.push(tile("Driver memory calls", countText(report.driver.memory_calls), durationText(report.driver.memory_ns)));
     }
   }
-  if (report.steps.count) out.push(tile("Steps", countText(report.steps.count), ""));
+  if (report.source.is_sampled && report.steps.count) out.push(tile("Steps", countText(report.steps.count), ""));
   return out;
 }
 
