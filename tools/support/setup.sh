@@ -35,7 +35,7 @@ while (($#)); do
   shift
 done
 
-build_packages=(cmake ninja-build gcc g++ ccache python3 python3-venv python3-dev libfmt-dev libzstd-dev)
+build_packages=(cmake ninja-build gcc g++ ccache python3 python3-venv python3-dev libfmt-dev libzstd-dev zlib1g-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang-14 libclang-rt-14-dev clang-format-14 shellcheck valgrind chromium)
 
 # --- Debian packages ---------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ install_debian_packages() {
   local wanted=("${build_packages[@]}") missing=() package
   ((for_tests)) && wanted+=("${test_packages[@]}")
   if ! have dpkg-query; then
-    say "This is not a Debian system; cmake, ninja, g++, python3, libfmt and libzstd (for the tests also GoogleTest, Google Benchmark and chromium) have to be there."
+    say "This is not a Debian system; cmake, ninja, g++, python3, libfmt, libzstd and zlib (for the tests also GoogleTest, Google Benchmark and chromium) have to be there."
     return
   fi
   for package in "${wanted[@]}"; do

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from levee import _recordings
+from levee._writing import make_folder
 from levee.errors import LeveeError
 
 # What `levee export --to` and `levee.export` know, with what each is for.
@@ -74,7 +75,7 @@ def _file(out: Path) -> None:
 
 
 def _tensorboard(facts: Any, recording: Path, out: Path, profiler: bool = False) -> list[Path]:
-    out.parent.mkdir(parents=True, exist_ok=True) if not out.parent.exists() else None
+    make_folder(out)
     # A second export replaces the first: TensorBoard would draw both event files as one zigzag line.
     for old in out.glob("events.out.tfevents.*") if out.is_dir() else ():
         old.unlink()
@@ -157,7 +158,7 @@ def _parquet(facts: Any, recording: Path, out: Path) -> list[Path]:
             arrays, schema=pyarrow.schema(fields, {**about, b"levee.table": name.encode()})
         )
 
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     # All tables appear at once: a folder beside the final one, renamed when it is complete.
     part = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:

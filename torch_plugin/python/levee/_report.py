@@ -62,6 +62,8 @@ class Printer:
         return Text.from_markup(markup)
 
     def _line(self, text: str = "", style: str | None = None) -> None:
+        if not text:
+            return self.console.print()
         from rich.padding import Padding
         from rich.text import Text
 
@@ -368,7 +370,12 @@ class Printer:
                 self._row(
                     table,
                     f"step {step['step']}",
-                    step["slowest"],
+                    # Growth that all ranks have alike is nobody's stall.
+                    (
+                        "all alike"
+                        if step["allocator_ns"] < 1.05 * step["others_ns"]
+                        else step["slowest"]
+                    ),
                     fmt.duration(step["allocator_ns"]),
                     fmt.duration(step["others_ns"]),
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -16,6 +17,15 @@ def write_whole(path: str | Path, content: bytes) -> Path:
         part.write_bytes(content)
         os.replace(part, path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise LeveeError(f"Cannot write {path}: {error.strerror or error}.") from None
     return path
+
+
+def make_folder(path: Path) -> None:
+    """The folder and those above it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LeveeError(f"Cannot make the folder {path}: {error.strerror or error}.") from None

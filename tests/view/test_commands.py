@@ -1,0 +1,172 @@
+"""The commands: what they print, and what they say about bad input."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.view
+
+
+def one_sentence(err: str) -> str:
+    lines = [line for line in err.splitlines() if line.strip()]
+    assert len(lines) == 1, err
+    assert lines[0].startswith("levee: ") and lines[0].endswith((".", '"'))
+    assert "Traceback" not in err
+    return lines[0]
+
+
+def test_report_of_several_ranks_names_the_one_that_stalls(make_trace, tmp_path, levee):
+    for rank in range(4):
+        make_trace(tmp_path / f"rank{rank}.levee", "rank", rank)
+    code, out, err = levee("report", tmp_path, "--width", 120)
+    assert code == 0, err
+    assert out.startswith("rank 2 holds the others up")
+    code, out, err = levee("report", tmp_path, "--json")
+    merged = json.loads(out)["merged"]
+    assert [r["label"] for r in merged["ranks"]] == ["rank 0", "rank 1", "rank 2", "rank 3"]
+    assert merged["ranks"][2]["cost_ns"] > 10e6 > merged["ranks"][1]["cost_ns"]
+
+
+def test_a_killed_run_is_readable_and_says_that_it_was(traces, levee):
+    code, out, err = levee("report", traces["cut"], "--width", 120)
+    assert code == 0, err
+    assert "has no end mark: the program was killed or is still running" in out
+
+
+def test_missing_and_foreign_files(traces, tmp_path, levee):
+    foreign = tmp_path / "x.levee"
+    foreign.write_bytes(b"PK\x03\x04" + bytes(5000))
+    empty = tmp_path / "e.levee"
+    empty.write_bytes(b"")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    commands = (["report"], ["timeline"], ["dump"], ["export", "--to", "chrome"])
+    for command in commands:
+        for bad in (tmp_path / "none.levee", foreign, empty, folder):
+            code, out, err = levee(*command, bad)
+            assert code != 0, (command, bad)
+            one_sentence(err)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["e.levee", "folder", "x.levee"]
+
+
+def test_every_truncation_is_survived(traces, tmp_path, levee):
+    whole = traces["storms"].read_bytes()
+    for share in (0.01, 0.2, 0.5, 0.8, 0.999):
+        cut = tmp_path / "cut.levee"
+        cut.write_bytes(whole[: int(len(whole) * share)])
+        code, out, err = levee("report", cut, "--json")
+        if code == 0:
+            report = json.loads(out)
+            assert report["completeness"]["remarks"]
+        else:
+            one_sentence(err)
+
+
+def test_flipped_bytes_are_survived(traces, tmp_path, levee):
+    import random
+
+    from levee import LeveeError, _recordings
+
+    whole = traces["storms"].read_bytes()
+    rng = random.Random(4)
+    for _ in range(40):
+        damaged = bytearray(whole)
+        for _ in range(rng.choice((1, 8, 200))):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        path = tmp_path / "damaged.levee"
+        path.write_bytes(damaged)
+        try:
+            facts = _recordings.load(path, keep_blocks=True)
+            _recordings.report_of(facts)
+            facts.write_view(str(tmp_path / "view"))
+            facts.write_memory_viz(str(tmp_path / "viz.pickle"))
+            facts.write_perfetto(str(tmp_path / "t.pftrace"))
+        except LeveeError as error:
+            assert str(error).endswith(".")
+
+
+def test_unwritable_output_leaves_nothing(traces, tmp_path, levee):
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    for to in ("html", "chrome", "perfetto", "memory_viz", "parquet", "tensorboard"):
+        code, _, err = levee("export", traces["calm"], "--to", to, "-o", blocked / "below")
+        assert code != 0, to
+        one_sentence(err)
+    code, _, err = levee("timeline", traces["calm"], "-o", tmp_path)
+    assert code != 0 and "is a folder" in one_sentence(err)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    assert blocked.read_text() == "in the way"
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("", "holds no samples"),
+        ("not json", "line 1: this is not a JSON object"),
+        ("[" * 100_000, "line 1: this is not a JSON object"),
+        ('{"t": 1}', "the header"),
+        ('{"samples": 1}\n', "holds no samples"),
+        ('{"samples": 1}\n{"t": "x", "allocated": 1, "reserved": 1}', '"t" is not a time'),
+        ('{"samples": 1}\n{"t": 1e99, "allocated": 1, "reserved": 1}', '"t" is not a time'),
+        ('{"samples": 1}\n{"t": 1, "reserved": 1}', '"allocated" is not a number of bytes'),
+        ('{"samples": 1}\n{"t": 1, "allocated": -1, "reserved": 1}', "out of range"),
+        ('{"samples": 1}\n{"t": 1, "allocated": NaN, "reserved": 1}', "out of range"),
+        (
+            '{"samples": 1}\n{"t": 2, "allocated": 1, "reserved": 1}\n{"t": 1, "allocated": 1, "reserved": 1}',
+            "line 3: time runs backwards",
+        ),
+        ('{"samples": 1, "x": "' + "y" * (1 << 21) + '"}', "a line is longer"),
+    ],
+)
+def test_bad_samples_are_named_by_line(tmp_path, levee, text, complaint):
+    path = tmp_path / "bad.samples.jsonl"
+    path.write_text(text)
+    code, _, err = levee("report", path)
+    assert code != 0
+    assert complaint in one_sentence(err)
+
+
+def test_samples_have_reports_and_timelines_but_no_events(tmp_path, levee):
+    path = tmp_path / "native.samples.jsonl"
+    lines = [{"samples": 1, "label": "native", "workload": "decoder", "allocator": "native"}]
+    lines += [{"t": i / 4, "step": i, "allocated": 1 << 30, "reserved": 2 << 30} for i in range(9)]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    code, out, err = levee("report", path, "--json")
+    assert code == 0, err
+    assert json.loads(out)["devices"][0]["ratio"] == 2.0
+    assert levee("timeline", path)[0] == 0
+    code, _, err = levee("export", path, "--to", "chrome")
+    assert code != 0 and "holds samples, not events" in one_sentence(err)
+
+
+def test_dump_stops_where_told_and_survives_a_closed_pipe(traces, levee):
+    code, out, _ = levee("dump", traces["calm"], "-n", 5, "--no-header")
+    assert code == 0 and len(out.splitlines()) == 5
+    import subprocess
+    import sys
+
+    line = f"{sys.executable} -m levee dump {traces['calm']} | head -3"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=60)
+    assert len(done.stdout.splitlines()) == 3 and "Traceback" not in done.stderr
+
+
+def test_unknown_options_are_refused(traces, levee):
+    code, _, err = levee("export", traces["calm"], "--to", "excel")
+    assert code == 2 and "excel" in err
+    code, _, err = levee("export", traces["calm"], "--to", "html", "--profiler")
+    assert code == 2 and "--profiler goes with --to tensorboard" in err
+    code, _, err = levee("compare", traces["calm"], "-o", "x.pdf")
+    assert code == 2 and ".html or .png" in err
+
+
+def test_comparison_as_a_picture(traces, tmp_path, levee):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    out = tmp_path / "c.png"
+    code, text, err = levee(
+        "compare", f"levee={traces['calm']}", f"other={traces['storms']}", "-o", out
+    )
+    assert code == 0, err
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert out.stat().st_size < 200_000
