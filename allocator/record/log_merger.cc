@@ -105,19 +105,26 @@ std::int64_t LogMerger::key_of_free(const Cursor& cursor, std::uint64_t addr,
   return INT64_MAX;
 }
 
+// When one of the logs from `place` of the heap downwards frees `addr`, up to `until`. Below a
+// later log all are later.
+std::int64_t LogMerger::key_of_free_below(std::size_t place, std::uint64_t addr,
+                                          std::int64_t until) const {
+  if (place >= heap_.size() || heap_[place]->key > until) return INT64_MAX;
+  std::int64_t key = key_of_free(*heap_[place], addr, until);
+  if (key == INT64_MAX) key = key_of_free_below(2 * place + 1, addr, until);
+  if (key == INT64_MAX) key = key_of_free_below(2 * place + 2, addr, until);
+  return key;
+}
+
 // True if the allocation that `cursor` is at has to wait for a free in another thread's log; its
 // time is then moved behind it.
-bool LogMerger::put_behind_its_free(Cursor& cursor, std::span<Cursor* const> others) {
-  const std::int64_t until = cursor.key + kMaxStampInversion.value;
-  for (const Cursor* other : others) {
-    if (other == &cursor || !other->has_event) continue;
-    const std::int64_t freed = key_of_free(*other, cursor.event.a, until);
-    if (freed == INT64_MAX) continue;
-    cursor.key = freed + 1;
-    cursor.event.time_ns = static_cast<std::uint64_t>(cursor.key);
-    return true;
-  }
-  return false;
+bool LogMerger::put_behind_its_free(Cursor& cursor) const {
+  const std::int64_t freed =
+      key_of_free_below(0, cursor.event.a, cursor.key + kMaxStampInversion.value);
+  if (freed == INT64_MAX) return false;
+  cursor.key = freed + 1;
+  cursor.event.time_ns = static_cast<std::uint64_t>(cursor.key);
+  return true;
 }
 
 void LogMerger::finish_exited(Cursor& cursor, TraceWriter& writer) {
@@ -132,33 +139,29 @@ void LogMerger::finish_exited(Cursor& cursor, TraceWriter& writer) {
   log.reset(pool_);
 }
 
-std::size_t LogMerger::drain(Nanos cut, TraceWriter& writer) {
+std::size_t LogMerger::drain(Nanos cut, TraceWriter& writer, std::atomic<std::uint64_t>& progress) {
   std::size_t count = 0;
-  std::vector<Cursor*> active;
+  heap_.clear();
   for (Cursor& cursor : cursors_) {
-    if (cursor.has_event) active.push_back(&cursor);
+    if (cursor.has_event) heap_.push_back(&cursor);
   }
-  const std::vector<Cursor*> all = active;  // a free may lie behind the cut
-  while (true) {
-    std::erase_if(active, [&](const Cursor* cursor) {
-      return !cursor->has_event || cursor->key > cut.value;
-    });
-    if (active.empty()) break;
-    const auto first =
-        std::min_element(active.begin(), active.end(),
-                         [](const Cursor* a, const Cursor* b) { return a->key < b->key; });
-    Cursor& cursor = **first;
-    std::int64_t until = cut.value;
-    for (const Cursor* other : active) {
-      if (other != &cursor) until = std::min(until, other->key);
-    }
+  const auto is_later = [](const Cursor* a, const Cursor* b) { return a->key > b->key; };
+  std::make_heap(heap_.begin(), heap_.end(), is_later);
+  while (!heap_.empty() && heap_.front()->key <= cut.value) {
+    std::pop_heap(heap_.begin(), heap_.end(), is_later);
+    Cursor& cursor = *heap_.back();
+    heap_.pop_back();
+    const std::int64_t until = heap_.empty() ? cut.value : std::min(cut.value, heap_.front()->key);
     do {
-      if (all.size() > 1 && cursor.event.kind() == EventKind::kAlloc &&
-          put_behind_its_free(cursor, all))
-        break;
+      if (cursor.event.kind() == EventKind::kAlloc && put_behind_its_free(cursor)) break;
       hand_over(cursor, writer);
       ++count;
     } while (cursor.has_event && cursor.key <= until);
+    if (cursor.has_event) {
+      heap_.push_back(&cursor);
+      std::push_heap(heap_.begin(), heap_.end(), is_later);
+    }
+    progress.fetch_add(1, std::memory_order_relaxed);
   }
   for (Cursor& cursor : cursors_) {
     if (cursor.is_exiting && !cursor.has_event) finish_exited(cursor, writer);

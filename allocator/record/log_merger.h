@@ -5,9 +5,11 @@
 // across threads they come by time, up to the cut that a pass is given; an allocation never comes
 // before the free that made its bytes available, although the two threads' stamps may be a little
 // out of order (`kMaxStampInversion`). A thread that ended gives its log back after its last event.
-// Costs: about 10 ns an event with one thread, a compare more for each further active one.
+// Costs: about 10 ns an event with one thread, more with the logarithm of the number of active
+// ones.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -29,8 +31,9 @@ class LogMerger {
   /// Looks at what the logs hold now. Everything interned before these events must be defined
   /// before `drain`.
   void collect(std::span<ThreadLog> logs, const ThreadVisitor& on_new_thread);
-  /// Hands over what was collected and is not later than `cut`. Returns the number of events.
-  std::size_t drain(Nanos cut, TraceWriter& writer);
+  /// Hands over what was collected and is not later than `cut`; `progress` grows on the way.
+  /// Returns the number of events.
+  std::size_t drain(Nanos cut, TraceWriter& writer, std::atomic<std::uint64_t>& progress);
 
  private:
   /// What is left of one log in this pass.
@@ -49,12 +52,14 @@ class LogMerger {
   void advance(Cursor& cursor);
   void hand_over(Cursor& cursor, TraceWriter& writer);
   std::int64_t key_of_free(const Cursor& cursor, std::uint64_t addr, std::int64_t until) const;
-  bool put_behind_its_free(Cursor& cursor, std::span<Cursor* const> others);
+  std::int64_t key_of_free_below(std::size_t place, std::uint64_t addr, std::int64_t until) const;
+  bool put_behind_its_free(Cursor& cursor) const;
   void finish_exited(Cursor& cursor, TraceWriter& writer);
 
   ChunkPool& pool_;
   StampClock& clock_;
   std::vector<Cursor> cursors_;
+  std::vector<Cursor*> heap_;  // those with an event, the earliest first
 };
 
 }  // namespace levee::record

@@ -145,7 +145,7 @@ bool TraceRecorder::pass(bool takes_all, bool is_last) {
   // After the look at the logs: whatever an event there names has been interned before.
   take_activity();
   define_new_names();
-  const std::size_t drained = merger_->drain(cut, *writer_);
+  const std::size_t drained = merger_->drain(cut, *writer_, progress_);
   for (const Event& event : taken_activity_) writer_->append_activity(event, activity_thread_);
   report_losses(is_last);
   return drained != 0 || !taken_activity_.empty();

@@ -67,7 +67,16 @@ TraceRecorder::TraceRecorder(Options options)
 TraceRecorder::~TraceRecorder() {
   finish();
   RecorderRegistry::remove(*this);
-  if (is_child_.load(std::memory_order_relaxed)) {
+  const bool is_child = is_child_.load(std::memory_order_relaxed);
+  if (!is_child) {
+    // What the writer uses must not go before it.
+    bool joins = false;
+    {
+      const base::MutexLock lock(control_mutex_);
+      joins = is_stopping_ && !is_joined_;
+    }
+    if (joins) ::pthread_join(writer_thread_, nullptr);
+  } else {
     // The parent's threads may have been in the middle of these.
     static_cast<void>(clock_.release());
     static_cast<void>(merger_.release());
@@ -228,19 +237,35 @@ TraceRecorder::Totals TraceRecorder::totals() const {
   return totals_;
 }
 
+template <typename Condition>
+bool TraceRecorder::wait_for_writer_locked(Condition is_done) {
+  std::uint64_t progress = progress_.load(std::memory_order_relaxed);
+  Nanos until = base::Clock::monotonic() + kWriterPatience;
+  while (!is_done()) {
+    if (writer_is_gone_) return false;
+    const std::uint64_t now = progress_.load(std::memory_order_relaxed);
+    if (now != progress) {
+      progress = now;
+      until = base::Clock::monotonic() + kWriterPatience;
+    } else if (base::Clock::monotonic() > until) {
+      return false;
+    }
+    writer_progress_.wait_for(control_mutex_, 100_ms);
+  }
+  return true;
+}
+
 Status TraceRecorder::flush() {
   if (is_child_.load(std::memory_order_relaxed)) return {StatusCode::kUnsupported, 0};
   if (has_failed_.load(std::memory_order_relaxed)) return {StatusCode::kInternal, 0};
   const Phase phase = phase_.load(std::memory_order_acquire);
   if (phase == Phase::kIdle || phase == Phase::kOver) return {};
-  base::MutexLock lock(control_mutex_);
+  const base::MutexLock lock(control_mutex_);
   const std::uint64_t wanted = ++flushes_wanted_;
   wake_writer_.notify_one();
-  const Nanos until = base::Clock::monotonic() + kWriterPatience;
-  while (flushes_done_ < wanted && !writer_is_gone_ && base::Clock::monotonic() < until) {
-    writer_progress_.wait_for(control_mutex_, 100_ms);
-  }
-  return flushes_done_ >= wanted ? Status{} : Status{StatusCode::kInternal, 0};
+  const bool is_done = wait_for_writer_locked(
+      [&]() LEVEE_REQUIRES(control_mutex_) { return flushes_done_ >= wanted; });
+  return is_done ? Status{} : Status{StatusCode::kInternal, 0};
 }
 
 void TraceRecorder::finish(std::string_view reason) {
@@ -251,16 +276,17 @@ void TraceRecorder::finish(std::string_view reason) {
   while (phase_.load(std::memory_order_acquire) == Phase::kStarting)
     ::sched_yield();  // a thread is being created
 
-  base::MutexLock lock(control_mutex_);
-  if (!is_stopping_) stop_reason_ = reason;
-  is_stopping_ = true;
-  wake_writer_.notify_one();
-  const Nanos until = base::Clock::monotonic() + kWriterPatience;
-  while (!writer_is_gone_ && base::Clock::monotonic() < until)
-    writer_progress_.wait_for(control_mutex_, 100_ms);
-  const bool joins = writer_is_gone_ && !is_joined_;
-  if (joins) is_joined_ = true;
-  lock.unlock();
+  bool joins = false;
+  {
+    const base::MutexLock lock(control_mutex_);
+    if (!is_stopping_) stop_reason_ = reason;
+    is_stopping_ = true;
+    wake_writer_.notify_one();
+    // A writer that hangs in a file system is left behind: the process wants to exit.
+    wait_for_writer_locked([&]() LEVEE_REQUIRES(control_mutex_) { return writer_is_gone_; });
+    joins = writer_is_gone_ && !is_joined_;
+    is_joined_ = is_joined_ || joins;
+  }
   if (joins) ::pthread_join(writer_thread_, nullptr);
   phase_.store(Phase::kOver, std::memory_order_release);
 }

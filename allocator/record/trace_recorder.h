@@ -107,6 +107,10 @@ class TraceRecorder final : public Recorder {
   void turn_off(std::string_view sentence) noexcept;
   void tell(std::string_view sentence) const noexcept;
   void become_child() noexcept;
+  /// Waits until `is_done` or the writer is gone. False if the writer does nothing for
+  /// `kWriterPatience`.
+  template <typename Condition>
+  bool wait_for_writer_locked(Condition is_done) LEVEE_REQUIRES(control_mutex_);
   void leave(ThreadLog& log) noexcept {
     log.state.store(LogState::kExited, std::memory_order_release);
   }
@@ -130,6 +134,7 @@ class TraceRecorder final : public Recorder {
   std::atomic<Phase> phase_{Phase::kIdle};
   std::atomic<bool> is_child_{false};
   std::atomic<bool> has_failed_{false};
+  std::atomic<std::uint64_t> progress_{0};  // grows while the writer works
   std::atomic<std::uint32_t> thread_count_{0};
   std::atomic<std::uint64_t> lost_without_log_{0};  // events of threads beyond kMaxLogs
   ChunkPool pool_;

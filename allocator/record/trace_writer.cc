@@ -111,6 +111,12 @@ bool TraceWriter::finish(TraceEnding ending, std::string_view reason) {
 void TraceWriter::write_events() {
   if (events_.empty() || !ok()) return;
   write_new_definitions();
+  // An event comes late if its thread was put aside between its stamp and its store. In a block all
+  // are in order, so that merging blocks by their next event never turns a thread's events round.
+  const auto by_key = [](const StagedEvent& a, const StagedEvent& b) { return a.key < b.key; };
+  if (!std::is_sorted(events_.begin(), events_.end(), by_key)) {
+    std::stable_sort(events_.begin(), events_.end(), by_key);
+  }
   body_.clear();
   encoder_.encode(events_, body_);
   Frame frame;

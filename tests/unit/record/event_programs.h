@@ -43,13 +43,16 @@ class EventProgram {
     return events;
   }
 
-  StagedEvent stage(const Event& event, std::uint32_t thread) {
+  StagedEvent stage(Event event, std::uint32_t thread) {
     if (event.kind() == EventKind::kLost) sequences_[thread] += event.a;
     auto& key = keys_[thread];
+    // A driver call is told when it ends, with the time when it began: behind what its thread did
+    // meanwhile.
+    if (shape_.late_driver_calls && event.kind() == EventKind::kDriverCall && key == last_key_) {
+      event.time_ns -= event.a;
+    }
     key = std::max(key, static_cast<std::int64_t>(event.time_ns));
-    // Events of a file are in the order of their keys, across threads.
     last_key_ = std::max(last_key_, key);
-    key = last_key_;
     return StagedEvent{event, sequences_[thread]++, key, thread};
   }
 
@@ -112,12 +115,9 @@ class EventProgram {
         return at(EventKind::kStepMark, {}, ++step_, 0);
       case 95:
         return at(EventKind::kPageCreate, lane, 0x7F0000000000, 2 << 20, 1);
-      case 96: {
-        Event call = at(EventKind::kDriverCall, lane, 5000, 2 << 20,
-                        static_cast<std::uint16_t>(DriverCall::kMap));
-        if (shape_.late_driver_calls) call.time_ns -= 5000;
-        return call;
-      }
+      case 96:
+        return at(EventKind::kDriverCall, lane, 50'000, 2 << 20,
+                  static_cast<std::uint16_t>(DriverCall::kMap));
       case 97:
         if (live_.empty() || used_ != 0 || waiting_ != 0)
           return at(EventKind::kNote, {}, 0, 0, 0, context);

@@ -178,6 +178,27 @@ TEST_F(TraceFileTest, BlocksThatOverlapComeOutInOrderOfTime) {
   EXPECT_EQ(read()->coverage().activity_events, 200U);
 }
 
+TEST_F(TraceFileTest, EventsOfOneThreadKeepTheirOrderWhenTheyAreWrittenLate) {
+  // Thread 1 was put aside: its events are written among later ones of thread 0, some of them in a
+  // later block.
+  auto writer = write();
+  define_usual(*writer);
+  const auto note = [&](std::int64_t time, std::uint64_t sequence, std::uint32_t thread) {
+    writer->append({make_event(EventKind::kNote, Nanos{time}, {}, 0, 0), sequence, time, thread});
+  };
+  note(90, 0, 0);
+  note(100, 1, 0);
+  note(50, 0, 1);
+  note(110, 2, 0);
+  writer->flush();
+  note(60, 1, 1);
+  note(120, 3, 0);
+  ASSERT_TRUE(writer->finish(TraceEnding::kComplete, ""));
+  std::vector<std::uint64_t> times;
+  for (const TraceEvent& event : all(*read())) times.push_back(event.event.time_ns);
+  EXPECT_EQ(times, (std::vector<std::uint64_t>{50, 60, 90, 100, 110, 120}));
+}
+
 TEST_F(TraceFileTest, EventsOfOneThreadKeepTheirOrderWhenTimesGoBack) {
   EventProgram program(5, Shape{.threads = 4, .late_driver_calls = true});
   auto writer = write();

@@ -408,15 +408,17 @@ TEST_F(TraceRecorderTest, AChildMayHaveARecorderOfItsOwn) {
 }
 
 TEST_F(TraceRecorderTest, ReturningFromMainCompletesTheFile) {
-  EXPECT_EXIT(
-      {
-        static auto recorder =
-            TraceRecorder::create(options);  // as a process has it: never destroyed before exit
-        recorder->record(EventKind::kAlloc, recorder->intern_lane(DeviceId{0}, StreamId{0}), 512,
-                         kSizes);
-        std::exit(0);
-      },
-      ::testing::ExitedWithCode(0), "");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    TraceRecorder* recorder =
+        TraceRecorder::create(options).release();  // as a process has it: for ever
+    recorder->record(EventKind::kAlloc, recorder->intern_lane(DeviceId{0}, StreamId{0}), 512,
+                     kSizes);
+    std::exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   const auto reader = read(options.path);
   EXPECT_EQ(reader->coverage().ending, TraceEnding::kComplete);
   EXPECT_EQ(reader->coverage().events, 1U);
