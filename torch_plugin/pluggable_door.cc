@@ -1,11 +1,13 @@
 #include "torch_plugin/pluggable_door.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "allocator/c_api/levee.h"
 #include "torch_plugin/pluggable_errors.h"
@@ -52,8 +54,12 @@ void* levee_torch_alloc(std::size_t bytes, int device, cudaStream_t stream) {
 
 void levee_torch_free(void* pointer, std::size_t /*bytes*/, int /*device*/,
                       cudaStream_t /*stream*/) noexcept {
-  // PyTorch calls this in a destructor; levee has already said what was wrong.
-  static_cast<void>(levee_free(pointer));
+  // PyTorch calls this in a destructor: what is wrong can only be said.
+  if (levee_free(pointer) == LEVEE_OK || levee_is_forked_child() != 0) return;
+  const std::string_view parts[] = {"levee: ", levee_last_error(), "\n"};
+  for (const std::string_view part : parts) {
+    static_cast<void>(!::write(STDERR_FILENO, part.data(), part.size()));
+  }
 }
 
 void levee_torch_init(int device_count) {

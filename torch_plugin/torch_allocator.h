@@ -10,6 +10,7 @@
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/util/ApproximateClock.h>
 
 #include <atomic>
 #include <cstddef>
@@ -158,6 +159,8 @@ class TorchAllocator final : public cca::CUDAAllocator {
   int device_count_ = 0;  // written by `init` before anybody allocates
 
   History history_;
+  // Anchored when it is made: the further back, the better it knows the clock's rate.
+  c10::ApproximateClockToUnixTimeConverter clock_;
 
   mutable std::mutex mutex_;  // guards what follows; never held while levee is called
   std::vector<cca::OutOfMemoryObserver> oom_observers_;

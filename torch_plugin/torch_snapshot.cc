@@ -89,9 +89,7 @@ cca::SnapshotInfo TorchAllocator::snapshot(c10::MempoolId_t mempool_id, bool inc
   });
   if (include_traces) info.external_annotations = history_.annotations();
 
-  // A converter is anchored when it is made; one for the whole process keeps times comparable.
-  static c10::ApproximateClockToUnixTimeConverter clock;
-  const auto to_ns = clock.makeConverter();
+  const auto to_ns = clock_.makeConverter();
   const auto to_us = [&](auto& time) { time.t_ = to_ns(time.approx_t_) / 1000; };
   for (auto& trace : info.device_traces) {
     for (auto& entry : trace) to_us(entry.time_);

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <chrono>
 #include <string>
 
 #include "allocator/c_api/levee.h"
@@ -28,6 +29,15 @@ ContextId capture_python_stack() {
   return frames.empty() ? ContextId{} : started_runtime().intern_stack(frames);
 }
 
+/// Nanoseconds for one raw_alloc and raw_delete of PyTorch's current allocator, whichever it is.
+double time_raw_pairs(std::size_t bytes, int count) {
+  namespace allocator = c10::cuda::CUDACachingAllocator;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < count; ++i) allocator::raw_delete(allocator::raw_alloc(bytes));
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+  return took.count() / count;
+}
+
 }  // namespace
 }  // namespace levee::bindings
 
@@ -49,5 +59,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     TORCH_CHECK(allocator != nullptr, "levee: not installed");
     allocator->enable(caching);
   });
+  // For benchmarks: works without levee installed, so that both allocators are timed by the same
+  // loop.
+  module.def("time_raw_pairs", &levee::bindings::time_raw_pairs, py::arg("bytes"), py::arg("count"),
+             py::call_guard<py::gil_scoped_release>());
   module.def("observe_phases", [] { levee::torch_plugin::observe_phases(started_runtime()); });
 }

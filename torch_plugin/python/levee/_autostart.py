@@ -78,12 +78,18 @@ def after_torch() -> None:
         say(f"not installed: {error}")
 
 
+# Programs that import PyTorch and never touch the GPU themselves: launchers, helpers of the compiler.
+_WITHOUT_GPU = ("torchrun", "torch.distributed.run", "accelerate", "_inductor/compile_worker")
+
+
 def start() -> None:
     """What levee.pth calls."""
     from levee import settings
 
-    # Parallel helpers of PyTorch's compiler import torch, but never touch the GPU.
-    if settings.is_wanted() and not os.environ.get("TORCHINDUCTOR_WORKER"):
+    command = sys.orig_argv[1:3]
+    if any(word.endswith(_WITHOUT_GPU[:3]) or _WITHOUT_GPU[3] in word for word in command):
+        return
+    if settings.is_wanted():
         add()
 
 

@@ -119,7 +119,7 @@ def _import_torch() -> Any:
 def _check_process(torch: Any) -> None:
     if torch.cuda.is_initialized() or torch.cuda._is_in_bad_fork():
         raise LeveeError(_STARTED)
-    if torch.cuda.memory._get_current_allocator() is not None:
+    if torch.cuda.memory._get_current_allocator().allocator() is not None:
         raise LeveeError(
             "another allocator was put in before levee (torch.cuda.memory.change_current_allocator): "
             "only one can be used in a process."

@@ -155,7 +155,7 @@ def statistics_and_snapshot():
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
     torch.cuda.memory._record_memory_history(max_entries=1000)
-    block = torch.empty(3 << 20, device=D, dtype=torch.uint8)
+    block = torch.empty(64 << 20, device=D, dtype=torch.uint8)
     taken = torch.cuda.memory_allocated() - before
     torch.cuda.memory._dump_snapshot(str(FOLDER / "snapshot.pickle"))
     torch.cuda.memory._record_memory_history(enabled=None)

@@ -1,0 +1,63 @@
+"""levee on two devices in one process."""
+
+import levee
+
+levee.install()
+
+import torch  # noqa: E402
+from checks import raises, run_all  # noqa: E402
+
+MiB = 1 << 20
+
+
+def check_each_device_has_its_own_memory():
+    assert torch.cuda.device_count() == 2
+    first = torch.empty(3 * MiB, dtype=torch.uint8, device="cuda:0")
+    assert torch.cuda.memory_allocated(0) >= 3 * MiB and torch.cuda.memory_allocated(1) == 0
+    second = torch.empty(5 * MiB, dtype=torch.uint8, device="cuda:1")
+    assert torch.cuda.memory_allocated(1) == 5 * MiB
+    del first
+    assert torch.cuda.memory_allocated(0) == 0 and torch.cuda.memory_allocated(1) == 5 * MiB
+    del second
+
+
+def check_copies_between_devices():
+    source = torch.arange(100_000, dtype=torch.float32).to("cuda:0")
+    there = source.to("cuda:1", non_blocking=True)
+    back = there.cpu()
+    assert torch.equal(back, torch.arange(100_000, dtype=torch.float32))
+    strided = source.view(100, 1000)[:, ::2].to("cuda:1")
+    assert strided.shape == (100, 500)
+
+
+def check_limits_are_of_one_device():
+    torch.cuda.set_per_process_memory_fraction(0.1, device=1)
+    try:
+        total = torch.cuda.mem_get_info(1)[1]
+        error = raises(
+            torch.OutOfMemoryError,
+            lambda: torch.empty(total // 4, dtype=torch.uint8, device="cuda:1"),
+        )
+        assert "GPU 1" in str(error), error
+        torch.empty(total // 4, dtype=torch.uint8, device="cuda:0")
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, device=1)
+
+
+def check_tensors_die_on_any_device():
+    for device in (0, 1):
+        with torch.cuda.device(device):
+            mixed = [torch.empty(n * 1000, device=f"cuda:{n % 2}") for n in range(1, 50)]
+        with torch.cuda.device(1 - device):
+            del mixed
+    assert torch.cuda.memory_allocated(0) == 0 == torch.cuda.memory_allocated(1)
+
+
+def check_snapshots_hold_both():
+    keep = [torch.empty(1000, device="cuda:0"), torch.empty(1000, device="cuda:1")]
+    assert {segment["device"] for segment in torch.cuda.memory_snapshot()} == {0, 1}
+    del keep
+
+
+if __name__ == "__main__":
+    run_all(globals())

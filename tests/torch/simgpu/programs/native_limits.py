@@ -1,0 +1,3 @@
+"""The native allocator on a small card."""
+
+import limits  # noqa: F401
