@@ -1,5 +1,5 @@
 // Several GPUs in one process.
-#include "tests/unit/device/model_fixture.h"
+#include "tests/unit/device/sim/model_fixture.h"
 
 #include "allocator/device/sim/sim_device.h"
 

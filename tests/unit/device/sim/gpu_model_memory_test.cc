@@ -1,5 +1,5 @@
 // Capacity, allocations, handles, ranges and what an address belongs to.
-#include "tests/unit/device/model_fixture.h"
+#include "tests/unit/device/sim/model_fixture.h"
 
 namespace levee::device::sim {
 namespace {

@@ -1,5 +1,5 @@
 // Records of completed work, host functions, and when they run.
-#include "tests/unit/device/model_fixture.h"
+#include "tests/unit/device/sim/model_fixture.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // Time: streams as queues, events, the legacy stream, waiting; and the clock itself.
-#include "tests/unit/device/model_fixture.h"
+#include "tests/unit/device/sim/model_fixture.h"
 
 #include <thread>
 
@@ -203,20 +203,6 @@ TEST_F(Streams, TheHostClockRunsWithTheHostAndAheadOfIt) {
   ASSERT_TRUE(real.synchronize_stream(kGpu, s).ok());
   EXPECT_GE(real.now() - before, work.duration);
   EXPECT_LT((base::Clock::monotonic() - host_before).value, 30'000'000'000);
-}
-
-TEST(LatencyTable, WorkTakesTheLongerOfArithmeticAndTraffic) {
-  const LatencyTable table = LatencyTable::published();
-  EXPECT_EQ(table.kernel_duration(0, 0), Nanos{table.work.kernel_floor_ns});
-  EXPECT_EQ(table.kernel_duration(table.work.flops, 0), Nanos{1'000'000'000});
-  EXPECT_EQ(table.kernel_duration(table.work.flops, table.work.bytes_per_second * 2),
-            Nanos{2'000'000'000});
-  EXPECT_EQ(table.copy_duration(Bytes{25'000'000'000}, CopyDirection::kHostToDevice, false),
-            Nanos{1'000'000'000});
-  EXPECT_GT(table.copy_duration(1_GiB, CopyDirection::kHostToDevice, true),
-            table.copy_duration(1_GiB, CopyDirection::kHostToDevice, false));
-  EXPECT_EQ(table.copy_duration(1_B, CopyDirection::kDeviceToDevice, false),
-            Nanos{table.work.copy_floor_ns});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Faults as data, and that a call which fails by one has changed nothing.
-#include "tests/unit/device/model_fixture.h"
+#include "tests/unit/device/sim/model_fixture.h"
 
 #include "allocator/device/sim/fault_counter.h"
 

@@ -1,6 +1,6 @@
 // Every rule of the judge: a program that keeps it, and the same program with one line missing that
 // does not.
-#include "tests/unit/device/model_fixture.h"
+#include "tests/unit/device/sim/model_fixture.h"
 
 namespace levee::device::sim {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "tests/unit/device/model_fixture.h"
+#include "tests/unit/device/sim/model_fixture.h"
 
 namespace levee::device::sim {
 namespace {
@@ -85,6 +85,24 @@ TEST_F(Backing, FillsRepeatTheirPatternAndZeroCostsNothing) {
   ASSERT_TRUE(store.fill(block, 0, 4_MiB));
   EXPECT_EQ(store.held(), Bytes{});
   EXPECT_THAT(read(block, 1000), Each(0));
+}
+
+TEST_F(Backing, AZeroedSpanForgetsItsBytesAndNoOthers) {
+  const DeviceAddr block = model.allocate(kGpu, 4_MiB).value();
+  const auto bytes = pattern(20'000);
+  // Every way in which a span can begin and end inside pieces of 4 KiB.
+  for (const std::size_t begin : {0UL, 1UL, 4095UL, 4096UL, 5000UL}) {
+    for (const std::size_t end : {5001UL, 8191UL, 8192UL, 12'288UL, 20'000UL}) {
+      ASSERT_TRUE(store.write(block, bytes.data(), Bytes{bytes.size()}));
+      ASSERT_TRUE(store.fill(block + Bytes{begin}, 0, Bytes{end - begin}));
+      auto expected = bytes;
+      std::fill(expected.begin() + static_cast<std::ptrdiff_t>(begin),
+                expected.begin() + static_cast<std::ptrdiff_t>(end), std::uint8_t{0});
+      EXPECT_EQ(read(block, bytes.size()), expected) << begin << " to " << end;
+    }
+  }
+  ASSERT_TRUE(store.fill(block, 0, 4_MiB));
+  EXPECT_EQ(store.held(), Bytes{});
 }
 
 TEST_F(Backing, CopiesMoveAllThatIsHeld) {

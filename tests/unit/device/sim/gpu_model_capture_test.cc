@@ -1,6 +1,6 @@
 // Capture: what joins one, what ends one, which calls are legal meanwhile; graphs and their
 // launches; the judge on both.
-#include "tests/unit/device/model_fixture.h"
+#include "tests/unit/device/sim/model_fixture.h"
 
 #include <thread>
 

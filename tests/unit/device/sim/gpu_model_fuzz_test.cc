@@ -1,13 +1,13 @@
 // Random programs on the model, compared step by step with references that are slow and obvious:
-// one for mappings and capacity, one for the judge. `--gtest_filter` and the seed in the trace
-// replay a failure; LEVEE_TEST_SEEDS is not needed: seeds are fixed.
+// one for mappings and capacity, one for the judge. Seeds are fixed; a failure prints its seed and
+// its program, and --gtest_filter replays it.
 #include <array>
 #include <map>
 #include <random>
 #include <set>
 #include <sstream>
 
-#include "tests/unit/device/model_fixture.h"
+#include "tests/unit/device/sim/model_fixture.h"
 
 namespace levee::device::sim {
 namespace {

@@ -1,0 +1,106 @@
+// The judge's memory of one 2 MiB frame: how intervals split, merge and are forgotten. What is a
+// conflict: see gpu_model_judge_test.cc and the fuzz test beside it.
+#include "allocator/device/sim/use_map.h"
+
+#include <gtest/gtest.h>
+
+namespace levee::device::sim {
+namespace {
+
+class UseMapTest : public ::testing::Test {
+ protected:
+  void note(UseKind kind, Order::Index stream, std::uint32_t begin, std::uint32_t end,
+            std::uint64_t via = 0x1000) {
+    NewUse use;
+    use.kind = kind;
+    use.stream = stream;
+    use.via = via;
+    map.note(frame, begin, end, use, [this](const Conflict&) { ++conflicts; });
+    map.validate(frame);
+  }
+  std::size_t intervals() const { return frame.intervals.size(); }
+
+  Order order;
+  const Order::Index a = order.add_stream();
+  const Order::Index b = order.add_stream();
+  int conflicts = 0;
+  int replaced = 0;
+  UseMap map{order, [](std::uint64_t) -> Order* { return nullptr; },
+             [this](const Use&) { ++replaced; }};
+  Frame frame;
+};
+
+TEST_F(UseMapTest, NeighboursWithTheSameUseBecomeOne) {
+  for (std::uint32_t at = 0; at < 8; ++at) note(UseKind::kHandOut, a, at * 512, (at + 1) * 512);
+  EXPECT_EQ(intervals(), 8U);
+  for (std::uint32_t at = 0; at < 8; ++at) note(UseKind::kGiveBack, a, at * 512, (at + 1) * 512);
+  EXPECT_EQ(intervals(), 1U);
+}
+
+TEST_F(UseMapTest, AHandOutInTheMiddleCutsAnIntervalInThree) {
+  note(UseKind::kHandOut, a, 0, 4096);
+  note(UseKind::kGiveBack, a, 0, 4096);
+  note(UseKind::kHandOut, a, 1024, 2048);
+  ASSERT_EQ(intervals(), 3U);
+  EXPECT_EQ(frame.intervals[1].begin, 1024U);
+  EXPECT_TRUE(frame.intervals[1].use.is_open());
+  EXPECT_EQ(frame.intervals[2].end, 4096U);
+  EXPECT_EQ(conflicts, 0);
+}
+
+TEST_F(UseMapTest, SharesOfSeveralStreamsAreKeptForEachPiece) {
+  note(UseKind::kHandOut, a, 0, 4096);
+  note(UseKind::kShare, b, 0, 4096);
+  note(UseKind::kGiveBack, a, 0, 4096);
+  order.host_learn_stream(a);
+  note(UseKind::kHandOut, a, 0, 512);  // b's use is not ordered before it
+  EXPECT_EQ(conflicts, 1);
+  note(UseKind::kHandOut, a, 1024, 4096);  // nor here, in the other half of what was one interval
+  EXPECT_EQ(conflicts, 2);
+}
+
+TEST_F(UseMapTest, UsesThatTheHostKnowsToBeCompleteAreDropped) {
+  note(UseKind::kWrite, a, 0, 512);
+  note(UseKind::kWrite, b, 512, 1024);
+  order.host_learn_stream(a);
+  order.host_learn_stream(b);
+  note(UseKind::kGiveBack, a, 0, 1024);
+  ASSERT_EQ(intervals(), 1U);
+  EXPECT_EQ(frame.intervals[0].extra, 0U);
+}
+
+TEST_F(UseMapTest, ReplacingAnUnfinishedUseThroughAnotherAddressIsTold) {
+  note(UseKind::kHandOut, a, 0, 512, 0x1000);
+  note(UseKind::kGiveBack, a, 0, 512, 0x1000);
+  note(UseKind::kHandOut, a, 0, 512, 0x2000);
+  EXPECT_EQ(replaced, 1);
+  note(UseKind::kGiveBack, a, 0, 512, 0x2000);
+  note(UseKind::kHandOut, a, 0, 512, 0x2000);
+  EXPECT_EQ(replaced, 1);
+}
+
+TEST_F(UseMapTest, UnfinishedUsesAreFoundByAddressAndBytes) {
+  note(UseKind::kHandOut, a, 512, 1024, 0x1000);
+  EXPECT_NE(map.find_unfinished(frame, 0, 4096, 0x1000), nullptr);
+  EXPECT_EQ(map.find_unfinished(frame, 0, 4096, 0x2000), nullptr);
+  EXPECT_EQ(map.find_unfinished(frame, 0, 512, 0x1000), nullptr);
+  EXPECT_EQ(map.find_unfinished(frame, 1024, 4096, 0x1000), nullptr);
+  note(UseKind::kGiveBack, a, 512, 1024, 0x1000);
+  EXPECT_NE(map.find_unfinished(frame, 0, 4096, 0x1000), nullptr);
+  order.host_learn_stream(a);
+  EXPECT_EQ(map.find_unfinished(frame, 0, 4096, 0x1000), nullptr);
+}
+
+TEST_F(UseMapTest, ForgettingAPartLeavesTheRest) {
+  note(UseKind::kHandOut, a, 0, 4096);
+  map.forget(frame, 1024, 2048);
+  map.validate(frame);
+  EXPECT_EQ(intervals(), 2U);
+  note(UseKind::kHandOut, b, 1024, 2048);
+  EXPECT_EQ(conflicts, 0);
+  map.forget(frame, 0, kFrameBytes);
+  EXPECT_EQ(intervals(), 0U);
+}
+
+}  // namespace
+}  // namespace levee::device::sim
