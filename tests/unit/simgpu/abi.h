@@ -34,7 +34,9 @@ class CudaTest : public ::testing::Test {
     ASSERT_CUDA(cudaSetDevice(0));
     cudaGetLastError();
   }
-  void TearDown() override { EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "an error that the test did not read"; }
+  void TearDown() override {
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "an error that the test did not read";
+  }
 };
 
 inline std::vector<std::uint8_t> counting(std::size_t count) {

@@ -20,10 +20,12 @@ TEST_F(Copies, ThereAndBackAndAcross) {
   DeviceBlock a(bytes.size());
   DeviceBlock b(bytes.size());
   EXPECT_THAT(read(a.get(), 1000), Each(0)) << "what nobody wrote";
-  ASSERT_CUDA(cudaMemcpyAsync(a.get(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice, nullptr));
+  ASSERT_CUDA(
+      cudaMemcpyAsync(a.get(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice, nullptr));
   ASSERT_CUDA(cudaMemcpyAsync(b.get(), a.get(), bytes.size(), cudaMemcpyDefault, nullptr));
   EXPECT_EQ(read(b.get(), bytes.size()), bytes);
-  EXPECT_EQ(read(b.get() + 77, 100), std::vector<std::uint8_t>(bytes.begin() + 77, bytes.begin() + 177));
+  EXPECT_EQ(read(b.get() + 77, 100),
+            std::vector<std::uint8_t>(bytes.begin() + 77, bytes.begin() + 177));
 }
 
 TEST_F(Copies, BetweenCards) {
@@ -39,14 +41,16 @@ TEST_F(Copies, BetweenCards) {
 TEST_F(Copies, RowsWithPitch) {
   const auto bytes = counting(64);
   DeviceBlock block(1024);
-  ASSERT_CUDA(cudaMemcpy2DAsync(block.get(), 100, bytes.data(), 16, 8, 4, cudaMemcpyHostToDevice, nullptr));
+  ASSERT_CUDA(
+      cudaMemcpy2DAsync(block.get(), 100, bytes.data(), 16, 8, 4, cudaMemcpyHostToDevice, nullptr));
   for (std::size_t row = 0; row < 4; ++row) {
     EXPECT_EQ(read(block.get() + row * 100, 8),
               std::vector<std::uint8_t>(bytes.begin() + static_cast<std::ptrdiff_t>(row * 16),
                                         bytes.begin() + static_cast<std::ptrdiff_t>(row * 16 + 8)));
     EXPECT_THAT(read(block.get() + row * 100 + 8, 8), Each(0));
   }
-  EXPECT_EQ(cudaMemcpy2D(block.get(), 4, bytes.data(), 16, 8, 4, cudaMemcpyHostToDevice), cudaErrorInvalidPitchValue);
+  EXPECT_EQ(cudaMemcpy2D(block.get(), 4, bytes.data(), 16, 8, 4, cudaMemcpyHostToDevice),
+            cudaErrorInvalidPitchValue);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidPitchValue);
 }
 
@@ -64,7 +68,8 @@ TEST_F(Copies, ADirectionThatTheAddressesContradictIsRefused) {
   DeviceBlock block(1000);
   char local[100] = {};
   EXPECT_EQ(cudaMemcpy(local, local, 10, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaMemcpy(block.get(), block.get(), 10, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(block.get(), block.get(), 10, cudaMemcpyDeviceToHost),
+            cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemcpy(nullptr, local, 10, cudaMemcpyDefault), cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
   EXPECT_CUDA(cudaMemcpy(nullptr, nullptr, 0, cudaMemcpyDefault));
@@ -73,7 +78,8 @@ TEST_F(Copies, ADirectionThatTheAddressesContradictIsRefused) {
 TEST_F(Copies, BeyondTheEndOfMemoryIsRefused) {
   DeviceBlock block(2 << 20);
   std::vector<char> local(3 << 20);
-  EXPECT_EQ(cudaMemcpy(block.get(), local.data(), local.size(), cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(block.get(), local.data(), local.size(), cudaMemcpyHostToDevice),
+            cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
 }
 

@@ -43,9 +43,9 @@ void complete(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::
   std::free(buffer);
 }
 
-constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
-                                         CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_RUNTIME,
-                                         CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION};
+constexpr CUpti_ActivityKind kKinds[] = {
+    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
+    CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION};
 
 class Cupti : public CudaTest {
  protected:
@@ -53,7 +53,8 @@ class Cupti : public CudaTest {
     CudaTest::SetUp();
     seen = {};
     ASSERT_EQ(cuptiActivityRegisterCallbacks(&request, &complete), CUPTI_SUCCESS);
-    for (const CUpti_ActivityKind kind : kKinds) ASSERT_EQ(cuptiActivityEnable(kind), CUPTI_SUCCESS);
+    for (const CUpti_ActivityKind kind : kKinds)
+      ASSERT_EQ(cuptiActivityEnable(kind), CUPTI_SUCCESS);
   }
   void TearDown() override {
     EXPECT_EQ(cuptiFinalize(), CUPTI_SUCCESS);
@@ -61,7 +62,8 @@ class Cupti : public CudaTest {
   }
   /// As profilers do: off first, then what is left.
   static void stop_and_flush() {
-    for (const CUpti_ActivityKind kind : kKinds) EXPECT_EQ(cuptiActivityDisable(kind), CUPTI_SUCCESS);
+    for (const CUpti_ActivityKind kind : kKinds)
+      EXPECT_EQ(cuptiActivityDisable(kind), CUPTI_SUCCESS);
     EXPECT_EQ(cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), CUPTI_SUCCESS);
   }
 };
@@ -107,12 +109,15 @@ TEST_F(Cupti, CopiesTellTheirDirectionAndMemory) {
 }
 
 TEST_F(Cupti, ExternalIdsAreTiedToTheCallsMadeUnderThem) {
-  ASSERT_EQ(cuptiActivityPushExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, 42), CUPTI_SUCCESS);
+  ASSERT_EQ(cuptiActivityPushExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, 42),
+            CUPTI_SUCCESS);
   ASSERT_EQ(simgpu_launch(nullptr, "tied", 0, 0), 0);
   std::uint64_t id = 0;
-  ASSERT_EQ(cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &id), CUPTI_SUCCESS);
+  ASSERT_EQ(cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &id),
+            CUPTI_SUCCESS);
   EXPECT_EQ(id, 42U);
-  EXPECT_EQ(cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &id), CUPTI_ERROR_QUEUE_EMPTY);
+  EXPECT_EQ(cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &id),
+            CUPTI_ERROR_QUEUE_EMPTY);
   ASSERT_CUDA(cudaDeviceSynchronize());
   stop_and_flush();
   ASSERT_EQ(seen.external.size(), 1U);
@@ -126,7 +131,8 @@ TEST_F(Cupti, ManyRecordsFillManyBuffersAndNoneIsLost) {
   ASSERT_CUDA(cudaDeviceSynchronize());
   stop_and_flush();
   EXPECT_EQ(seen.kernels.size(), 500U);
-  for (std::size_t i = 1; i < seen.kernels.size(); ++i) ASSERT_GE(seen.kernels[i].start, seen.kernels[i - 1].end);
+  for (std::size_t i = 1; i < seen.kernels.size(); ++i)
+    ASSERT_GE(seen.kernels[i].start, seen.kernels[i - 1].end);
 }
 
 TEST_F(Cupti, NothingIsRecordedWhileNothingIsWanted) {
@@ -139,7 +145,8 @@ TEST_F(Cupti, NothingIsRecordedWhileNothingIsWanted) {
 }
 
 TEST_F(Cupti, FunctionsCanBeLeftOut) {
-  ASSERT_EQ(cuptiActivityEnableRuntimeApi(CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, 0), CUPTI_SUCCESS);
+  ASSERT_EQ(cuptiActivityEnableRuntimeApi(CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, 0),
+            CUPTI_SUCCESS);
   int device = 0;
   ASSERT_CUDA(cudaGetDevice(&device));
   ASSERT_CUDA(cudaDeviceSynchronize());
@@ -148,7 +155,8 @@ TEST_F(Cupti, FunctionsCanBeLeftOut) {
     EXPECT_NE(call.cbid, CUpti_CallbackId{CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020});
   }
   EXPECT_FALSE(seen.calls.empty());
-  ASSERT_EQ(cuptiActivityEnableRuntimeApi(CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, 1), CUPTI_SUCCESS);
+  ASSERT_EQ(cuptiActivityEnableRuntimeApi(CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, 1),
+            CUPTI_SUCCESS);
 }
 
 std::vector<std::string> entered;
@@ -162,8 +170,11 @@ TEST_F(Cupti, ThereIsOneSubscriberAtATime) {
   CUpti_SubscriberHandle first = nullptr;
   CUpti_SubscriberHandle second = nullptr;
   ASSERT_EQ(cuptiSubscribe(&first, &on_call, nullptr), CUPTI_SUCCESS);
-  EXPECT_EQ(cuptiSubscribe(&second, &on_call, nullptr), CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
-  ASSERT_EQ(cuptiEnableCallback(1, first, CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaFree_v3020), CUPTI_SUCCESS);
+  EXPECT_EQ(cuptiSubscribe(&second, &on_call, nullptr),
+            CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+  ASSERT_EQ(cuptiEnableCallback(1, first, CUPTI_CB_DOMAIN_RUNTIME_API,
+                                CUPTI_RUNTIME_TRACE_CBID_cudaFree_v3020),
+            CUPTI_SUCCESS);
   EXPECT_CUDA(cudaFree(nullptr));
   int device = 0;
   EXPECT_CUDA(cudaGetDevice(&device));
@@ -176,7 +187,8 @@ TEST_F(Cupti, ThereIsOneSubscriberAtATime) {
 TEST_F(Cupti, TheUnmodelledFailsWithItsName) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(cuptiActivityConfigurePCSampling(nullptr, nullptr), CUPTI_ERROR_NOT_SUPPORTED);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("cuptiActivityConfigurePCSampling"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("cuptiActivityConfigurePCSampling"));
 }
 
 }  // namespace

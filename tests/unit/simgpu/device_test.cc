@@ -32,13 +32,15 @@ TEST_F(Devices, NoPropertyThatProgramsDivideByIsZero) {
   EXPECT_THAT(std::string(card.name), HasSubstr("simgpu"));
   EXPECT_EQ(card.totalGlobalMem, std::size_t{1} << 30);
   for (const auto value :
-       {card.warpSize, card.maxThreadsPerBlock, card.multiProcessorCount, card.maxBlocksPerMultiProcessor,
-        card.maxThreadsPerMultiProcessor, card.regsPerBlock, card.regsPerMultiprocessor, card.l2CacheSize, card.major,
-        card.memoryBusWidth, card.maxThreadsDim[2], card.maxGridSize[2], card.asyncEngineCount}) {
+       {card.warpSize, card.maxThreadsPerBlock, card.multiProcessorCount,
+        card.maxBlocksPerMultiProcessor, card.maxThreadsPerMultiProcessor, card.regsPerBlock,
+        card.regsPerMultiprocessor, card.l2CacheSize, card.major, card.memoryBusWidth,
+        card.maxThreadsDim[2], card.maxGridSize[2], card.asyncEngineCount}) {
     EXPECT_GT(value, 0);
   }
-  for (const auto value : {card.sharedMemPerBlock, card.sharedMemPerBlockOptin, card.sharedMemPerMultiprocessor,
-                           card.totalConstMem, card.textureAlignment, card.memPitch}) {
+  for (const auto value :
+       {card.sharedMemPerBlock, card.sharedMemPerBlockOptin, card.sharedMemPerMultiprocessor,
+        card.totalConstMem, card.textureAlignment, card.memPitch}) {
     EXPECT_GT(value, 0U);
   }
 }
@@ -49,7 +51,8 @@ TEST_F(Devices, PropertiesAttributesAndDriverAgree) {
   int runtime = 0;
   int driver = 0;
   ASSERT_CUDA(cudaDeviceGetAttribute(&runtime, cudaDevAttrMultiProcessorCount, 0));
-  ASSERT_EQ(cuDeviceGetAttribute(&driver, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuDeviceGetAttribute(&driver, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
+            CUDA_SUCCESS);
   EXPECT_EQ(runtime, card.multiProcessorCount);
   EXPECT_EQ(driver, card.multiProcessorCount);
   EXPECT_EQ(cudaDeviceGetAttribute(&runtime, cudaDevAttrMax, 0), cudaErrorInvalidValue);
@@ -122,10 +125,12 @@ TEST_F(Devices, PeerAccessIsEnabledOnce) {
 TEST_F(Devices, TheDriverIsFoundThroughTheRuntime) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult status;
-  EXPECT_CUDA(cudaGetDriverEntryPointByVersion("cuMemCreate", &function, 12000, cudaEnableDefault, &status));
+  EXPECT_CUDA(cudaGetDriverEntryPointByVersion("cuMemCreate", &function, 12000, cudaEnableDefault,
+                                               &status));
   EXPECT_EQ(status, cudaDriverEntryPointSuccess);
   EXPECT_EQ(function, reinterpret_cast<void*>(&cuMemCreate));
-  EXPECT_CUDA(cudaGetDriverEntryPointByVersion("cuNoSuchThing", &function, 12000, cudaEnableDefault, &status));
+  EXPECT_CUDA(cudaGetDriverEntryPointByVersion("cuNoSuchThing", &function, 12000, cudaEnableDefault,
+                                               &status));
   EXPECT_EQ(status, cudaDriverEntryPointSymbolNotFound);
   EXPECT_EQ(function, nullptr);
 }

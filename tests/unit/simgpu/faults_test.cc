@@ -27,7 +27,8 @@ std::string problem_of(std::string_view text) {
 }
 
 TEST(Faults, ARuleNamesACallAndWhenItFails) {
-  const FaultPlan plan = parse("cudaMalloc:first=5; cuMemMap:first=3:every=2:times=4:error=1:device=1");
+  const FaultPlan plan =
+      parse("cudaMalloc:first=5; cuMemMap:first=3:every=2:times=4:error=1:device=1");
   ASSERT_THAT(plan, SizeIs(2));
   EXPECT_EQ(plan[0].kind, CallKind::kMalloc);
   EXPECT_EQ(plan[0].first, 5U);
@@ -41,7 +42,8 @@ TEST(Faults, ARuleNamesACallAndWhenItFails) {
 }
 
 TEST(Faults, AnEventCanBeLateOrNeverCome) {
-  const FaultPlan plan = parse("cudaEventRecord:first=10:delay=5ms;cudaEventRecord:delay=never:times=forever");
+  const FaultPlan plan =
+      parse("cudaEventRecord:first=10:delay=5ms;cudaEventRecord:delay=never:times=forever");
   ASSERT_THAT(plan, SizeIs(2));
   EXPECT_EQ(plan[0].delay, 5_ms);
   EXPECT_EQ(plan[0].status, device::Native::kSuccess);
@@ -49,7 +51,9 @@ TEST(Faults, AnEventCanBeLateOrNeverCome) {
   EXPECT_EQ(plan[1].times, Fault::kForever);
 }
 
-TEST(Faults, NothingIsAPlanToo) { EXPECT_THAT(parse(" ; "), SizeIs(0)); }
+TEST(Faults, NothingIsAPlanToo) {
+  EXPECT_THAT(parse(" ; "), SizeIs(0));
+}
 
 TEST(Faults, WhatIsNotUnderstoodIsNamed) {
   EXPECT_THAT(problem_of("cudaMallok:first=1"), HasSubstr("\"cudaMallok\" is not a call"));

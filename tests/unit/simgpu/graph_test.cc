@@ -88,7 +88,8 @@ TEST_F(Graphs, UserObjectsLiveAsLongAsWhoHoldsThem) {
   int destroyed = 0;
   cudaUserObject_t object = nullptr;
   ASSERT_CUDA(cudaUserObjectCreate(
-      &object, &destroyed, [](void* count) { ++*static_cast<int*>(count); }, 1, cudaUserObjectNoDestructorSync));
+      &object, &destroyed, [](void* count) { ++*static_cast<int*>(count); }, 1,
+      cudaUserObjectNoDestructorSync));
   cudaGraph_t graph = nullptr;
   ASSERT_CUDA(cudaGraphCreate(&graph, 0));
   ASSERT_CUDA(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
@@ -117,8 +118,8 @@ TEST_F(Graphs, ConditionsAreAcceptedAndTheirBodiesAreGraphs) {
   cudaGraphNode_t node = nullptr;
   ASSERT_CUDA(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &parameters));
   ASSERT_NE(parameters.conditional.phGraph_out, nullptr);
-  ASSERT_CUDA(cudaStreamBeginCaptureToGraph(stream, parameters.conditional.phGraph_out[0], nullptr, nullptr, 0,
-                                            cudaStreamCaptureModeRelaxed));
+  ASSERT_CUDA(cudaStreamBeginCaptureToGraph(stream, parameters.conditional.phGraph_out[0], nullptr,
+                                            nullptr, 0, cudaStreamCaptureModeRelaxed));
   EXPECT_EQ(simgpu_launch(stream, "body", 0, 0), 0);
   cudaGraph_t body = nullptr;
   ASSERT_CUDA(cudaStreamEndCapture(stream, &body));

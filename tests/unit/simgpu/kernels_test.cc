@@ -50,7 +50,8 @@ TEST(KernelTable, ReadersGoOnWhileItGrows) {
 }
 
 TEST(KernelOutputs, WritablePointersAreOutputsAndConstOnesAreNot) {
-  const auto outputs = outputs_of_signature("void f<float>(float const*, float*, long, double* restrict, int const* restrict)");
+  const auto outputs = outputs_of_signature(
+      "void f<float>(float const*, float*, long, double* restrict, int const* restrict)");
   ASSERT_THAT(outputs, SizeIs(2));
   EXPECT_EQ(outputs[0].index, 1);
   EXPECT_EQ(outputs[0].element_bytes, 4);
@@ -61,7 +62,8 @@ TEST(KernelOutputs, WritablePointersAreOutputsAndConstOnesAreNot) {
 
 TEST(KernelOutputs, ElementwiseKernelsWriteTheirFirstPointerAsOftenAsTheySay) {
   const auto outputs = outputs_of_signature(
-      "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<double>, std::array<char*, 1ul> >(int, "
+      "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<double>, "
+      "std::array<char*, 1ul> >(int, "
       "at::native::FillFunctor<double>, std::array<char*, 1ul>)");
   ASSERT_THAT(outputs, SizeIs(1));
   EXPECT_EQ(outputs[0].index, 2);
@@ -72,8 +74,10 @@ TEST(KernelOutputs, ElementwiseKernelsWriteTheirFirstPointerAsOftenAsTheySay) {
 
 TEST(KernelOutputs, ReductionsWriteBehindTheirSource) {
   const auto outputs = outputs_of_signature(
-      "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, {lambda(float, "
-      "float)#1}>, unsigned int, float, 4, 4> >(at::native::ReduceOp<float, at::native::func_wrapper_t<float, {lambda(float, "
+      "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
+      "at::native::func_wrapper_t<float, {lambda(float, "
+      "float)#1}>, unsigned int, float, 4, 4> >(at::native::ReduceOp<float, "
+      "at::native::func_wrapper_t<float, {lambda(float, "
       "float)#1}>, unsigned int, float, 4, 4>)");
   ASSERT_THAT(outputs, SizeIs(1));
   EXPECT_TRUE(outputs[0].search);
@@ -82,7 +86,8 @@ TEST(KernelOutputs, ReductionsWriteBehindTheirSource) {
 
 TEST(KernelOutputs, TensorViewsOfConstElementsAreInputs) {
   const auto outputs = outputs_of_signature(
-      "void f<>(at::cuda::detail::TensorInfo<float, unsigned int>, at::cuda::detail::TensorInfo<float const, unsigned int>, "
+      "void f<>(at::cuda::detail::TensorInfo<float, unsigned int>, "
+      "at::cuda::detail::TensorInfo<float const, unsigned int>, "
       "unsigned int)");
   ASSERT_THAT(outputs, SizeIs(1));
   EXPECT_EQ(outputs[0].index, 0);

@@ -28,7 +28,9 @@ std::size_t free_bytes() {
 
 class Memory : public CudaTest {};
 
-TEST_F(Memory, WhatOthersUseIsMissing) { EXPECT_LE(free_bytes(), (1024 - 128) * kMiB); }
+TEST_F(Memory, WhatOthersUseIsMissing) {
+  EXPECT_LE(free_bytes(), (1024 - 128) * kMiB);
+}
 
 TEST_F(Memory, AllocationsAndHandlesShareTheCard) {
   const std::size_t before = free_bytes();
@@ -86,9 +88,11 @@ TEST_F(Memory, AHandleLivesAsLongAsItsMappings) {
   ASSERT_EQ(cuMemSetAccess(range, kGranule, &access, 1), CUDA_SUCCESS);
   ASSERT_EQ(cuMemSetAccess(range + 2 * kGranule, kGranule, &access, 1), CUDA_SUCCESS);
   const auto bytes = counting(5000);
-  ASSERT_CUDA(cudaMemcpy(reinterpret_cast<void*>(range), bytes.data(), bytes.size(), cudaMemcpyHostToDevice));
+  ASSERT_CUDA(cudaMemcpy(reinterpret_cast<void*>(range), bytes.data(), bytes.size(),
+                         cudaMemcpyHostToDevice));
   std::vector<std::uint8_t> seen(bytes.size());
-  ASSERT_CUDA(cudaMemcpy(seen.data(), reinterpret_cast<void*>(range + 2 * kGranule), seen.size(), cudaMemcpyDeviceToHost));
+  ASSERT_CUDA(cudaMemcpy(seen.data(), reinterpret_cast<void*>(range + 2 * kGranule), seen.size(),
+                         cudaMemcpyDeviceToHost));
   EXPECT_EQ(seen, bytes);
   EXPECT_EQ(cuMemUnmap(range, kGranule), CUDA_SUCCESS);
   EXPECT_EQ(cuMemUnmap(range + 2 * kGranule, kGranule), CUDA_SUCCESS);
@@ -105,7 +109,9 @@ TEST_F(Memory, WhatTheDriverCannotShareIsNotSupported) {
   EXPECT_EQ(cuMemCreate(&handle, kGranule, &properties, 0), CUDA_ERROR_INVALID_DEVICE);
   std::size_t granularity = 0;
   properties = on_device(0);
-  EXPECT_EQ(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM), CUDA_SUCCESS);
+  EXPECT_EQ(
+      cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+      CUDA_SUCCESS);
   EXPECT_EQ(granularity, kGranule);
   DeviceBlock block(1000);
   cudaIpcMemHandle_t shared;
@@ -139,10 +145,12 @@ TEST_F(Memory, AnAddressIsToldByWhatItBelongsTo) {
   EXPECT_EQ(cudaHostUnregister(&local), cudaErrorHostMemoryNotRegistered);
   EXPECT_EQ(cudaGetLastError(), cudaErrorHostMemoryNotRegistered);
   unsigned type = 0;
-  EXPECT_EQ(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(device.get())),
+  EXPECT_EQ(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                  reinterpret_cast<CUdeviceptr>(device.get())),
             CUDA_SUCCESS);
   EXPECT_EQ(type, unsigned{CU_MEMORYTYPE_DEVICE});
-  EXPECT_EQ(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(&local)),
+  EXPECT_EQ(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                  reinterpret_cast<CUdeviceptr>(&local)),
             CUDA_ERROR_INVALID_VALUE);
   EXPECT_CUDA(cudaFree(managed));
   EXPECT_CUDA(cudaFreeHost(pinned));

@@ -1,4 +1,5 @@
-// Kernels as nvcc's host code registers and launches them, and modules as Triton and NVRTC use them.
+// Kernels as nvcc's host code registers and launches them, and modules as Triton and NVRTC use
+// them.
 #include <cuda.h>
 
 #include <cstring>
@@ -8,10 +9,11 @@
 
 extern "C" {
 void** __cudaRegisterFatBinary(void* image);
-void __cudaRegisterFunction(void** handle, const char* stub, char* device_function, const char* name, int thread_limit,
-                            uint3* thread, uint3* block, dim3* block_dimensions, dim3* grid_dimensions, int* warp);
-void __cudaRegisterVar(void** handle, char* shadow, char* address, const char* name, int ext, size_t bytes, int constant,
-                       int global);
+void __cudaRegisterFunction(void** handle, const char* stub, char* device_function,
+                            const char* name, int thread_limit, uint3* thread, uint3* block,
+                            dim3* block_dimensions, dim3* grid_dimensions, int* warp);
+void __cudaRegisterVar(void** handle, char* shadow, char* address, const char* name, int ext,
+                       size_t bytes, int constant, int global);
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub);
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, CUstream_st* stream);
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream);
@@ -33,14 +35,18 @@ class Kernels : public CudaTest {
     void** handle = __cudaRegisterFatBinary(&image);
     ASSERT_NE(handle, nullptr);
     // void fill(float*, int) and void scale(float const*, float)
-    __cudaRegisterFunction(handle, &stub_of_fill, nullptr, "_Z4fillPfi", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
-    __cudaRegisterFunction(handle, &stub_of_scale, nullptr, "_Z5scalePKff", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+    __cudaRegisterFunction(handle, &stub_of_fill, nullptr, "_Z4fillPfi", -1, nullptr, nullptr,
+                           nullptr, nullptr, nullptr);
+    __cudaRegisterFunction(handle, &stub_of_scale, nullptr, "_Z5scalePKff", -1, nullptr, nullptr,
+                           nullptr, nullptr, nullptr);
     __cudaRegisterVar(handle, &shadow_of_variable, nullptr, "variable", 0, 64, 0, 0);
   }
 };
 
 TEST_F(Kernels, TheCallConfigurationComesBack) {
-  ASSERT_EQ(__cudaPushCallConfiguration(dim3(1, 2, 3), dim3(4, 5, 6), 7, reinterpret_cast<CUstream_st*>(2)), 0U);
+  ASSERT_EQ(__cudaPushCallConfiguration(dim3(1, 2, 3), dim3(4, 5, 6), 7,
+                                        reinterpret_cast<CUstream_st*>(2)),
+            0U);
   dim3 grid;
   dim3 block;
   std::size_t shared = 0;
@@ -74,11 +80,15 @@ TEST_F(Kernels, ImpossibleLaunchesAreRefused) {
   float* pointer = nullptr;
   int count = 0;
   void* arguments[] = {&pointer, &count};
-  EXPECT_EQ(cudaLaunchKernel(&stub_of_fill, dim3(0), dim3(32), arguments, 0, nullptr), cudaErrorInvalidConfiguration);
-  EXPECT_EQ(cudaLaunchKernel(&stub_of_fill, dim3(1), dim3(1025), arguments, 0, nullptr), cudaErrorInvalidConfiguration);
-  EXPECT_EQ(cudaLaunchKernel(&pointer, dim3(1), dim3(32), arguments, 0, nullptr), cudaErrorInvalidDeviceFunction);
-  EXPECT_EQ(cudaLaunchCooperativeKernel(&stub_of_fill, dim3(1 << 20), dim3(1024), arguments, 0, nullptr),
-            cudaErrorCooperativeLaunchTooLarge);
+  EXPECT_EQ(cudaLaunchKernel(&stub_of_fill, dim3(0), dim3(32), arguments, 0, nullptr),
+            cudaErrorInvalidConfiguration);
+  EXPECT_EQ(cudaLaunchKernel(&stub_of_fill, dim3(1), dim3(1025), arguments, 0, nullptr),
+            cudaErrorInvalidConfiguration);
+  EXPECT_EQ(cudaLaunchKernel(&pointer, dim3(1), dim3(32), arguments, 0, nullptr),
+            cudaErrorInvalidDeviceFunction);
+  EXPECT_EQ(
+      cudaLaunchCooperativeKernel(&stub_of_fill, dim3(1 << 20), dim3(1024), arguments, 0, nullptr),
+      cudaErrorCooperativeLaunchTooLarge);
   EXPECT_EQ(cudaGetLastError(), cudaErrorCooperativeLaunchTooLarge);
 }
 
@@ -88,10 +98,13 @@ TEST_F(Kernels, AttributesAreKept) {
   EXPECT_GT(attributes.maxThreadsPerBlock, 0);
   EXPECT_GT(attributes.numRegs, 0);
   EXPECT_GT(attributes.binaryVersion, 0);
-  ASSERT_CUDA(cudaFuncSetAttribute(&stub_of_fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10));
+  ASSERT_CUDA(
+      cudaFuncSetAttribute(&stub_of_fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10));
   ASSERT_CUDA(cudaFuncGetAttributes(&attributes, &stub_of_fill));
   EXPECT_EQ(attributes.maxDynamicSharedSizeBytes, 100 << 10);
-  EXPECT_EQ(cudaFuncSetAttribute(&stub_of_fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 30), cudaErrorInvalidValue);
+  EXPECT_EQ(
+      cudaFuncSetAttribute(&stub_of_fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 30),
+      cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
   int blocks = 0;
   EXPECT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, &stub_of_fill, 256, 0));
@@ -105,9 +118,11 @@ TEST_F(Kernels, AttributesAreKept) {
 
 TEST_F(Kernels, VariablesAreMemoryOfTheDevice) {
   const auto bytes = counting(64);
-  ASSERT_CUDA(cudaMemcpyToSymbol(&shadow_of_variable, bytes.data(), 32, 16, cudaMemcpyHostToDevice));
+  ASSERT_CUDA(
+      cudaMemcpyToSymbol(&shadow_of_variable, bytes.data(), 32, 16, cudaMemcpyHostToDevice));
   std::vector<std::uint8_t> seen(32);
-  ASSERT_CUDA(cudaMemcpyFromSymbol(seen.data(), &shadow_of_variable, 32, 16, cudaMemcpyDeviceToHost));
+  ASSERT_CUDA(
+      cudaMemcpyFromSymbol(seen.data(), &shadow_of_variable, 32, 16, cudaMemcpyDeviceToHost));
   EXPECT_EQ(seen, std::vector<std::uint8_t>(bytes.begin(), bytes.begin() + 32));
   void* address = nullptr;
   ASSERT_CUDA(cudaGetSymbolAddress(&address, &shadow_of_variable));

@@ -36,11 +36,13 @@ TEST(Settings, SizesHaveBinaryUnitsAndFractions) {
   EXPECT_EQ(parse_size("1.5GiB"), 1536_MiB);
   EXPECT_EQ(parse_size("512MiB"), 512_MiB);
   EXPECT_EQ(parse_size("1048576"), 1_MiB);
-  for (const char* bad : {"", "GiB", "24 GiB", "-1GiB", "1e400", "24XB", "nan"}) EXPECT_EQ(parse_size(bad), std::nullopt) << bad;
+  for (const char* bad : {"", "GiB", "24 GiB", "-1GiB", "1e400", "24XB", "nan"})
+    EXPECT_EQ(parse_size(bad), std::nullopt) << bad;
 }
 
 TEST(Settings, ACardIsDescribedBySizeNameCountUseAndCapability) {
-  const Settings settings = parse(gpu("24GiB,name=RTX 4090,count=3,used=2GiB,cc=8.6,context=300MiB"));
+  const Settings settings =
+      parse(gpu("24GiB,name=RTX 4090,count=3,used=2GiB,cc=8.6,context=300MiB"));
   EXPECT_EQ(settings.memory, 24_GiB);
   EXPECT_EQ(settings.name, "simgpu RTX 4090");
   EXPECT_EQ(settings.count, 3);
@@ -66,7 +68,8 @@ TEST(Settings, EveryNameSaysThatTheCardIsSimulated) {
 }
 
 TEST(Settings, AWrongValueIsNamedWithItsVariable) {
-  EXPECT_THAT(problem_of(gpu("24Gib,colour=red")), HasSubstr("SIMGPU_GPU: \"colour=red\" is not known"));
+  EXPECT_THAT(problem_of(gpu("24Gib,colour=red")),
+              HasSubstr("SIMGPU_GPU: \"colour=red\" is not known"));
   EXPECT_THAT(problem_of(gpu("24XB")), HasSubstr("\"24XB\" is not a card's memory"));
   EXPECT_THAT(problem_of(gpu("1GiB,count=0")), HasSubstr("1 to 16"));
   EXPECT_THAT(problem_of(gpu("1GiB,cc=8")), HasSubstr("compute capability"));
@@ -100,7 +103,8 @@ TEST(Settings, NumbersForTheLibrariesAreKeptByName) {
 TEST(Settings, VisibleDevicesAreReadAsCudaReadsThem) {
   EXPECT_THAT(parse_visible(nullptr, 3), ElementsAre(0, 1, 2));
   EXPECT_THAT(parse_visible("2,0", 3), ElementsAre(2, 0));
-  EXPECT_THAT(parse_visible("1,7,0", 3), ElementsAre(1));  // the first that does not exist ends the list
+  EXPECT_THAT(parse_visible("1,7,0", 3),
+              ElementsAre(1));  // the first that does not exist ends the list
   EXPECT_THAT(parse_visible("", 3), IsEmpty());
   EXPECT_THAT(parse_visible("-1", 3), IsEmpty());
   EXPECT_THAT(parse_visible("0,0", 3), IsEmpty());

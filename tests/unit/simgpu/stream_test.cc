@@ -83,7 +83,8 @@ TEST_F(Streams, TheyTellWhatTheyAre) {
   EXPECT_CUDA(cudaStreamGetId(b, &other));
   EXPECT_NE(one, other);
   int junk = 0;
-  EXPECT_EQ(cudaStreamSynchronize(reinterpret_cast<cudaStream_t>(&junk)), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaStreamSynchronize(reinterpret_cast<cudaStream_t>(&junk)),
+            cudaErrorInvalidResourceHandle);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
 }
 
@@ -110,10 +111,12 @@ TEST_F(Streams, HostFunctionsRunInOrderAndBeforeASynchronisationReturns) {
 
 TEST_F(Streams, HostFunctionsRunThoughNobodyCalls) {
   std::atomic<bool> has_run{false};
-  ASSERT_CUDA(cudaLaunchHostFunc(a, [](void* flag) { static_cast<std::atomic<bool>*>(flag)->store(true); }, &has_run));
+  ASSERT_CUDA(cudaLaunchHostFunc(
+      a, [](void* flag) { static_cast<std::atomic<bool>*>(flag)->store(true); }, &has_run));
   while (!has_run.load()) std::this_thread::yield();  // the test's own time limit ends it otherwise
   static std::atomic<int> status{-1};
-  ASSERT_CUDA(cudaStreamAddCallback(a, [](cudaStream_t, cudaError_t error, void*) { status.store(error); }, nullptr, 0));
+  ASSERT_CUDA(cudaStreamAddCallback(
+      a, [](cudaStream_t, cudaError_t error, void*) { status.store(error); }, nullptr, 0));
   ASSERT_CUDA(cudaStreamSynchronize(a));
   EXPECT_EQ(status.load(), 0);
 }

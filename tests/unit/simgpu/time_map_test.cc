@@ -9,9 +9,13 @@
 namespace levee::simgpu::cupti {
 namespace {
 
-std::uint64_t simulation_clock() { return static_cast<std::uint64_t>(simgpu_now_ns()); }
+std::uint64_t simulation_clock() {
+  return static_cast<std::uint64_t>(simgpu_now_ns());
+}
 /// Counts three ticks a nanosecond, from another origin: as a counter of processor cycles does.
-std::uint64_t cycle_clock() { return static_cast<std::uint64_t>(base::Clock::monotonic().value) * 3 + 1'000'000'000'000; }
+std::uint64_t cycle_clock() {
+  return static_cast<std::uint64_t>(base::Clock::monotonic().value) * 3 + 1'000'000'000'000;
+}
 
 TEST(TimeMap, WithoutAClientClockTimesAreTheSimulations) {
   TimeMap map;
@@ -31,7 +35,8 @@ TEST(TimeMap, AnotherClocksRateAndOriginAreMeasured) {
   map.anchor();
   const Nanos now{simgpu_now_ns()};
   const std::uint64_t mapped = map.to_client(now);
-  EXPECT_NEAR(static_cast<double>(mapped), static_cast<double>(now.value) * 3 + 1e12, 3e6);  // within 1 ms
+  EXPECT_NEAR(static_cast<double>(mapped), static_cast<double>(now.value) * 3 + 1e12,
+              3e6);  // within 1 ms
   const std::uint64_t later = map.to_client(now + 1_ms);
   EXPECT_NEAR(static_cast<double>(later - mapped), 3e6, 3e3);  // durations within 0.1 %
 }

@@ -35,7 +35,8 @@ namespace {
 
 constexpr int kInvalidValue = 1;
 
-// What NVIDIA's libraries call for each of their kernels, and what a profiler ties the kernel to. The number is CUPTI's.
+// What NVIDIA's libraries call for each of their kernels, and what a profiler ties the kernel to.
+// The number is CUPTI's.
 simgpu::ApiFunction launch_api{"cudaLaunchKernel", simgpu::ApiDomain::kRuntime, 211};
 
 int enqueue_kernel(simgpu_stream stream, const char* name, Nanos duration) {
@@ -56,15 +57,21 @@ int enqueue_kernel(simgpu_stream stream, const char* name, Nanos duration) {
 
 extern "C" {
 
-int simgpu_is_simulated(void) { return 1; }
-int simgpu_abi_version(void) { return SIMGPU_ABI_VERSION; }
+int simgpu_is_simulated(void) {
+  return 1;
+}
+int simgpu_abi_version(void) {
+  return SIMGPU_ABI_VERSION;
+}
 
 int simgpu_device_count(void) {
   Process* process = Process::get();
   return process != nullptr ? process->device_count() : 0;
 }
 
-int simgpu_current_device(void) { return simgpu::this_thread().device; }
+int simgpu_current_device(void) {
+  return simgpu::this_thread().device;
+}
 
 int64_t simgpu_now_ns(void) {
   Process* process = Process::running();
@@ -87,7 +94,8 @@ int simgpu_launch_for(simgpu_stream stream, const char* name, int64_t duration_n
   return enqueue_kernel(stream, name, Nanos{std::max<int64_t>(duration_ns, 0)});
 }
 
-int simgpu_launch_together(const simgpu_stream* streams, const int* devices, int count, const char* name, double bytes) {
+int simgpu_launch_together(const simgpu_stream* streams, const int* devices, int count,
+                           const char* name, double bytes) {
   Process* process = Process::get();
   if (process == nullptr) return Process::why_not();
   simgpu::Call call(launch_api);
@@ -102,9 +110,11 @@ int simgpu_launch_together(const simgpu_stream* streams, const int* devices, int
   work.kind = WorkKind::kKernel;
   work.name = name != nullptr ? name : "collective";
   work.bytes = Bytes{static_cast<std::uint64_t>(std::max(bytes, 0.0))};
-  work.duration = process->latency().copy_duration(work.bytes, levee::device::sim::CopyDirection::kPeer, false);
+  work.duration =
+      process->latency().copy_duration(work.bytes, levee::device::sim::CopyDirection::kPeer, false);
   work.correlation = simgpu::this_thread().correlation;
-  return simgpu::native_code(process->model().enqueue_together(members, CallKind::kLaunchKernel, work));
+  return simgpu::native_code(
+      process->model().enqueue_together(members, CallKind::kLaunchKernel, work));
 }
 
 int simgpu_is_capturing(simgpu_stream stream) {
@@ -129,7 +139,8 @@ int simgpu_enqueue_host(simgpu_stream stream, void (*function)(void*), void* arg
 int simgpu_synchronize(simgpu_stream stream) {
   Process* process = Process::get();
   if (process == nullptr) return Process::why_not();
-  const int code = simgpu::native_code(process->model().synchronize_stream(simgpu::current_device(), to_stream(stream)));
+  const int code = simgpu::native_code(
+      process->model().synchronize_stream(simgpu::current_device(), to_stream(stream)));
   process->host_functions().drain();
   return code;
 }
@@ -181,7 +192,8 @@ void simgpu_note_use(uint64_t address, uint64_t bytes, simgpu_stream stream, int
   Process* process = Process::get();
   if (process == nullptr || kind < 0 || kind > static_cast<int>(UseKind::kWrite)) return;
   const auto use = static_cast<UseKind>(kind);
-  // The stream of a block may belong to another device than the thread's; numbers 0 to 2 belong to the memory's own.
+  // The stream of a block may belong to another device than the thread's; numbers 0 to 2 belong to
+  // the memory's own.
   DeviceId device = simgpu::current_device();
   if (to_stream(stream).value <= 2) {
     const auto info = process->model().find(DeviceAddr{address});
@@ -190,7 +202,9 @@ void simgpu_note_use(uint64_t address, uint64_t bytes, simgpu_stream stream, int
   process->model().note_use(device, DeviceAddr{address}, Bytes{bytes}, to_stream(stream), use);
 }
 
-void simgpu_note_pool_lock(int held) { GpuModel::note_pool_lock(held != 0); }
+void simgpu_note_pool_lock(int held) {
+  GpuModel::note_pool_lock(held != 0);
+}
 
 uint64_t simgpu_violation_count(void) {
   Process* process = Process::running();
@@ -209,7 +223,9 @@ const char* simgpu_violation_text(uint64_t index) {
   return kept->back()->c_str();
 }
 
-uint64_t simgpu_counter(const char* name) { return name != nullptr ? simgpu::call_count(name) : 0; }
+uint64_t simgpu_counter(const char* name) {
+  return name != nullptr ? simgpu::call_count(name) : 0;
+}
 
 size_t simgpu_counters_json(char* buffer, size_t capacity) {
   std::string out = "{";
@@ -246,9 +262,12 @@ uint64_t simgpu_memory_peak(int device) {
 
 void simgpu_trace_call(const char* library, const char* function, int* once) {
   if (__atomic_load_n(once, __ATOMIC_RELAXED) != 0) return;
-  if (__atomic_exchange_n(once, 1, __ATOMIC_RELAXED) == 0) simgpu::trace_first_use(library, function);
+  if (__atomic_exchange_n(once, 1, __ATOMIC_RELAXED) == 0)
+    simgpu::trace_first_use(library, function);
 }
 
-void simgpu_not_modelled(const char* library, const char* function) { simgpu::say_not_modelled(library, function); }
+void simgpu_not_modelled(const char* library, const char* function) {
+  simgpu::say_not_modelled(library, function);
+}
 
 }  // extern "C"

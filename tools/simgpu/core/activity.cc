@@ -36,14 +36,18 @@ thread_local std::array<std::vector<std::uint64_t>, kExternalKinds> external_ids
 
 std::uint32_t wanted_for(WorkKind kind) {
   switch (kind) {
-    case WorkKind::kKernel: return kKernels;
+    case WorkKind::kKernel:
+      return kKernels;
     case WorkKind::kMemcpyHostToDevice:
     case WorkKind::kMemcpyDeviceToHost:
     case WorkKind::kMemcpyDeviceToDevice:
     case WorkKind::kMemcpyPeer:
-    case WorkKind::kMemcpyHostToHost: return kCopies;
-    case WorkKind::kMemset: return kFills;
-    default: return 0;
+    case WorkKind::kMemcpyHostToHost:
+      return kCopies;
+    case WorkKind::kMemset:
+      return kFills;
+    default:
+      return 0;
   }
 }
 
@@ -77,7 +81,8 @@ void on_completed_work(const ActivityRecord& done) {
   const auto stream = process->model().stream_info(done.device, done.stream);
   if (stream.ok()) record.stream_number = stream->number;
   if (done.kind == WorkKind::kKernel) {
-    if (const Kernel* kernel = kernels().find_by_name(done.name)) unpack_dimensions(*kernel, &record);
+    if (const Kernel* kernel = kernels().find_by_name(done.name))
+      unpack_dimensions(*kernel, &record);
   }
   Buffer& to = buffer();
   base::MutexLock lock(to.mutex);
@@ -171,7 +176,9 @@ void add_external_ids(std::uint32_t correlation) {
   }
 }
 
-void SyncScope::begin_slow() { start_ = process_.model().now(); }
+void SyncScope::begin_slow() {
+  start_ = process_.model().now();
+}
 
 void SyncScope::end_slow() {
   const ThreadState& thread = this_thread();

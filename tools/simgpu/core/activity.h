@@ -1,8 +1,10 @@
-// What happened on the simulated GPUs, for profilers: one record for each driver call, kernel, copy and synchronisation.
+// What happened on the simulated GPUs, for profilers: one record for each driver call, kernel, copy
+// and synchronisation.
 //
-// Owns the buffer of records between the model (and the calls) and libcupti, which asks for kinds and takes records. Promises: costs one
-// relaxed load for each call while nobody asked; records are handed out in the order of their completion; times are the model's.
-// Thread safety: everything from any thread; one mutex around the buffer.
+// Owns the buffer of records between the model (and the calls) and libcupti, which asks for kinds
+// and takes records. Promises: costs one relaxed load for each call while nobody asked; records are
+// handed out in the order of their completion; times are the model's. Thread safety: everything
+// from any thread; one mutex around the buffer.
 #pragma once
 
 #include <atomic>
@@ -38,7 +40,9 @@ inline constexpr std::uint32_t kAnyWork = kKernels | kCopies | kFills;
 inline constexpr std::uint32_t kAnyRecord = 0x7F;
 
 extern SIMGPU_CORE std::atomic<std::uint32_t> flags;
-inline bool is_on(std::uint32_t wanted) { return (flags.load(std::memory_order_relaxed) & wanted) != 0; }
+inline bool is_on(std::uint32_t wanted) {
+  return (flags.load(std::memory_order_relaxed) & wanted) != 0;
+}
 
 enum class RecordType : std::uint8_t { kCall, kWork, kExternalId, kSynchronisation };
 enum class SyncType : std::uint8_t { kEvent = 1, kStreamWaitEvent = 2, kStream = 3, kContext = 4 };
@@ -102,7 +106,8 @@ SIMGPU_CORE void add(const Record& record);
 SIMGPU_CORE void take(std::vector<Record>* out);
 SIMGPU_CORE std::size_t pending();
 
-/// The calling thread's stack of ids for an external kind (below 16). `pop` returns false on an empty stack.
+/// The calling thread's stack of ids for an external kind (below 16). `pop` returns false on an
+/// empty stack.
 SIMGPU_CORE void push_external(std::uint32_t kind, std::uint64_t id);
 SIMGPU_CORE bool pop_external(std::uint32_t kind, std::uint64_t* id);
 /// Adds the records that tie the calling thread's external ids to a call.

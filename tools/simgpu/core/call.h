@@ -1,12 +1,13 @@
-// One driver call from entry to exit: counted always, timed and recorded while somebody asked for it.
+// One driver call from entry to exit: counted always, timed and recorded while somebody asked for
+// it.
 //
-// Owns the list of functions that were ever called. Each function of libcudart and libcuda has one static `ApiFunction` and begins with a
-// `Call` on its stack; what it returns passes through `done` (or `Call::driver_done`). Cost while nobody traces: one relaxed increment and
-// one load.
+// Owns the list of functions that were ever called. Each function of libcudart and libcuda has one
+// static `ApiFunction` and begins with a `Call` on its stack; what it returns passes through `done`
+// (or `Call::driver_done`). Cost while nobody traces: one relaxed increment and one load.
 //
 //   cudaError_t cudaFree(void* pointer) {
-//     static ApiFunction api{"cudaFree", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaFree_v3020};
-//     Call call(api);
+//     static ApiFunction api{"cudaFree", ApiDomain::kRuntime,
+//     CUPTI_RUNTIME_TRACE_CBID_cudaFree_v3020}; Call call(api);
 //     ...
 //     return call.done<cudaError_t>(code);
 //   }
@@ -38,11 +39,14 @@ struct ApiFunction {
 class SIMGPU_CORE Call {
  public:
   explicit Call(ApiFunction& api) : api_(api) {
-    if (api.calls.fetch_add(1, std::memory_order_relaxed) == 0) [[unlikely]] enlist(api);
-    if (activity::flags.load(std::memory_order_relaxed) != 0) [[unlikely]] begin_slow();
+    if (api.calls.fetch_add(1, std::memory_order_relaxed) == 0) [[unlikely]]
+      enlist(api);
+    if (activity::flags.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      begin_slow();
   }
   ~Call() {
-    if (is_traced_) [[unlikely]] end_slow();
+    if (is_traced_) [[unlikely]]
+      end_slow();
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -51,7 +55,8 @@ class SIMGPU_CORE Call {
   template <typename E>
   E done(int code) {
     result_ = code;
-    if (code != 0) [[unlikely]] this_thread().last_error = code;
+    if (code != 0) [[unlikely]]
+      this_thread().last_error = code;
     return static_cast<E>(code);
   }
   template <typename E>

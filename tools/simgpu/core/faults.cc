@@ -104,7 +104,8 @@ device::sim::FaultPlan parse_faults(std::string_view text, std::string* problem)
       const std::string_view part = cut(&rule, ':');
       if (!set_key(part, &fault)) {
         *problem = "\"" + std::string(part) +
-                   "\" is not understood; a rule takes first=, every=, times=, error=, device= and delay=.";
+                   "\" is not understood; a rule takes first=, every=, times=, error=, device= and "
+                   "delay=.";
         return {};
       }
     }

@@ -3,8 +3,9 @@
 //   "cudaMalloc:first=5"                       the fifth cudaMalloc fails with out of memory
 //   "cuMemMap:first=3:every=2:times=4:error=1; cudaEventRecord:first=10:delay=5ms"
 //
-// Call names are those that `device::sim::name_of` gives. Keys: first, every, times (a number or "forever"), error (a cudaError_t),
-// device, delay (of an event: a number with ns, us, ms or s, or "never").
+// Call names are those that `device::sim::name_of` gives. Keys: first, every, times (a number or
+// "forever"), error (a cudaError_t), device, delay (of an event: a number with ns, us, ms or s, or
+// "never").
 #pragma once
 
 #include <string>

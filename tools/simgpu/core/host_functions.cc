@@ -11,8 +11,9 @@ namespace {
 
 thread_local bool is_function_thread = false;
 
-// Chosen: the longest nap of the thread while work is pending. The clock may be moved on by a wait of another thread, which does not
-// wake this one; the waiting thread runs what is due itself, so the nap delays nobody who waits.
+// Chosen: the longest nap of the thread while work is pending. The clock may be moved on by a wait
+// of another thread, which does not wake this one; the waiting thread runs what is due itself, so
+// the nap delays nobody who waits.
 constexpr Nanos kLongestNap = 1_ms;
 
 }  // namespace

@@ -1,8 +1,11 @@
-// Runs the functions that a program enqueues on its streams (cudaLaunchHostFunc, cudaStreamAddCallback).
+// Runs the functions that a program enqueues on its streams (cudaLaunchHostFunc,
+// cudaStreamAddCallback).
 //
-// Owns one thread, started with the first function. Promises: functions run on that thread, one after the other, each not before the
-// work in front of it is done in simulated time, as with CUDA's own callback thread; `drain` returns once those that are due have
-// returned, so that a program that synchronised a stream sees their effects. A call from within a function does not wait for itself.
+// Owns one thread, started with the first function. Promises: functions run on that thread, one
+// after the other, each not before the work in front of it is done in simulated time, as with
+// CUDA's own callback thread; `drain` returns once those that are due have returned, so that a
+// program that synchronised a stream sees their effects. A call from within a function does not
+// wait for itself.
 #pragma once
 
 #include <atomic>

@@ -9,7 +9,9 @@ namespace {
 
 constexpr Bytes kPage = 4_KiB;
 
-Bytes mapped_bytes(Bytes bytes) { return round_up(bytes.value == 0 ? 1_B : bytes, kPage); }
+Bytes mapped_bytes(Bytes bytes) {
+  return round_up(bytes.value == 0 ? 1_B : bytes, kPage);
+}
 
 }  // namespace
 

@@ -1,7 +1,8 @@
 // Host memory that CUDA knows: pinned by cudaHostAlloc, registered by cudaHostRegister, or managed.
 //
-// Owns the allocations themselves (they are ordinary host memory) and the table of their ranges. Promises: an address is found in
-// O(log n); memory that was never announced is not found, which is what tells pageable memory apart. One mutex.
+// Owns the allocations themselves (they are ordinary host memory) and the table of their ranges.
+// Promises: an address is found in O(log n); memory that was never announced is not found, which is
+// what tells pageable memory apart. One mutex.
 #pragma once
 
 #include <cstdint>

@@ -98,7 +98,8 @@ std::vector<OutputArgument> outputs_of_signature(const std::string& demangled) {
   const std::vector<std::string_view> types = parameters(demangled);
   const std::uint8_t name_bytes = element_bytes_in(demangled);
   const bool is_reduction = contains(demangled, "::reduce_kernel<");
-  const bool counts_elements = !types.empty() && types.front() == "int" && contains(demangled, "elementwise_kernel");
+  const bool counts_elements =
+      !types.empty() && types.front() == "int" && contains(demangled, "elementwise_kernel");
   for (std::size_t i = 0; i < types.size() && i < 64; ++i) {
     const std::string_view type = types[i];
     OutputArgument output;
@@ -115,7 +116,8 @@ std::vector<OutputArgument> outputs_of_signature(const std::string& demangled) {
       output.element_bytes = name_bytes;
       out.push_back(output);
     } else if (contains(demangled, "elementwise_kernel<") &&
-               (contains(type, "nv_hdl_wrapper_t<") || contains(type, "nv_dl_wrapper_t<") || contains(type, "lambda"))) {
+               (contains(type, "nv_hdl_wrapper_t<") || contains(type, "nv_dl_wrapper_t<") ||
+                contains(type, "lambda"))) {
       output.search = true;
       output.element_bytes = name_bytes;
       out.push_back(output);
@@ -138,7 +140,8 @@ const Kernel::Facts& Kernel::facts() const {
   auto* made = new Facts;  // lives as long as the kernel, which lives as long as the process
   const std::string text = demangle(name());
   made->outputs = outputs_of_signature(text);
-  // PyTorch's vectorised kernels give a thread 4 to 16 elements, its reductions and Triton's kernels some 8.
+  // PyTorch's vectorised kernels give a thread 4 to 16 elements, its reductions and Triton's
+  // kernels some 8.
   if (contains(text, "elementwise_kernel") || contains(text, "multi_tensor_apply")) {
     made->elements_per_thread = 8;
   } else if (contains(text, "reduce_kernel") || contains(text, "triton_")) {
@@ -153,8 +156,12 @@ const Kernel::Facts& Kernel::facts() const {
   return *made;
 }
 
-const std::vector<OutputArgument>& Kernel::outputs() const { return facts().outputs; }
-double Kernel::elements_per_thread() const { return facts().elements_per_thread; }
+const std::vector<OutputArgument>& Kernel::outputs() const {
+  return facts().outputs;
+}
+double Kernel::elements_per_thread() const {
+  return facts().elements_per_thread;
+}
 
 KernelTable::KernelTable() {
   all_.push_back(std::make_unique<Slots>(kFirstCapacity));
@@ -178,7 +185,8 @@ void KernelTable::insert_locked(const void* key, Kernel* kernel) {
       const void* old = slots->at[i].key.load(std::memory_order_relaxed);
       if (old == nullptr) continue;
       Slot* to = slot_of(*grown, old);
-      to->kernel.store(slots->at[i].kernel.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      to->kernel.store(slots->at[i].kernel.load(std::memory_order_relaxed),
+                       std::memory_order_relaxed);
       to->key.store(old, std::memory_order_relaxed);
     }
     slots = grown.get();
@@ -205,8 +213,9 @@ Kernel* KernelTable::add(const void* key, const char* name, const void* module) 
 Kernel* KernelTable::find(const void* key) const {
   if (key == nullptr) return nullptr;
   const Slot* slot = slot_of(*slots_.load(std::memory_order_acquire), key);
-  return slot->key.load(std::memory_order_acquire) == key ? slot->kernel.load(std::memory_order_acquire)
-                                                          : nullptr;
+  return slot->key.load(std::memory_order_acquire) == key
+             ? slot->kernel.load(std::memory_order_acquire)
+             : nullptr;
 }
 
 std::size_t KernelTable::size() const {
@@ -215,7 +224,8 @@ std::size_t KernelTable::size() const {
 }
 
 KernelTable& kernels() {
-  static KernelTable* table = new KernelTable;  // never destroyed: libraries unregister after static objects are gone
+  static KernelTable* table =
+      new KernelTable;  // never destroyed: libraries unregister after static objects are gone
   return *table;
 }
 

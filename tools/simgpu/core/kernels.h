@@ -1,9 +1,11 @@
-// Every kernel that the program has announced: registered by code that nvcc built, or found in a loaded module.
+// Every kernel that the program has announced: registered by code that nvcc built, or found in a
+// loaded module.
 //
-// Owns the table from a host stub (or handle) to a `Kernel`, and the kernels themselves, which live until the process ends:
-// a launch may race with the unloading of its library, and a name may be asked for in a trace long after it. Promises: `find`
-// takes no lock (some 30 ns), so that the launch path stays short; registration takes one (19,000 calls while torch loads).
-// Does not: know what a kernel computes. `outputs` is what its signature says it may write.
+// Owns the table from a host stub (or handle) to a `Kernel`, and the kernels themselves, which live
+// until the process ends: a launch may race with the unloading of its library, and a name may be
+// asked for in a trace long after it. Promises: `find` takes no lock (some 30 ns), so that the
+// launch path stays short; registration takes one (19,000 calls while torch loads). Does not: know
+// what a kernel computes. `outputs` is what its signature says it may write.
 #pragma once
 
 #include <atomic>
@@ -24,7 +26,8 @@ struct OutputArgument {
   std::uint16_t skip_pointers = 0;  ///< with `search`: device pointers in front of it (inputs)
   bool search = false;              ///< the pointer is somewhere inside the argument, a structure
   std::uint8_t element_bytes = 0;
-  std::int16_t count_index = -1;    ///< argument (an int) that holds the number of elements; -1: taken as one
+  std::int16_t count_index =
+      -1;  ///< argument (an int) that holds the number of elements; -1: taken as one
 };
 
 class SIMGPU_CORE Kernel {
@@ -32,11 +35,15 @@ class SIMGPU_CORE Kernel {
   /// `name` is copied.
   Kernel(std::string name, const void* module) : name_(std::move(name)), module_(module) {}
 
-  const char* name() const { return name_.c_str(); }  ///< mangled, as the module gives it; never freed
+  const char* name() const {
+    return name_.c_str();
+  }  ///< mangled, as the module gives it; never freed
   const void* module() const { return module_; }
-  /// The arguments that point to what the kernel writes, as far as its name tells; worked out at first use.
+  /// The arguments that point to what the kernel writes, as far as its name tells; worked out at
+  /// first use.
   const std::vector<OutputArgument>& outputs() const;
-  /// Elements that one thread handles, guessed from the name; at least 1. Feeds the duration of a launch.
+  /// Elements that one thread handles, guessed from the name; at least 1. Feeds the duration of a
+  /// launch.
   double elements_per_thread() const;
 
   // What the last launch used, for traces of graph nodes, which carry no dimensions of their own.
@@ -67,7 +74,8 @@ class SIMGPU_CORE KernelTable {
 
   /// `key`: the address of the host stub. A second registration of a key replaces the first.
   Kernel* add(const void* key, const char* name, const void* module);
-  /// The kernel registered under `key`, or `key` itself if it is a `Kernel` of this table; null otherwise.
+  /// The kernel registered under `key`, or `key` itself if it is a `Kernel` of this table; null
+  /// otherwise.
   Kernel* find(const void* key) const;
   /// The kernel whose `name()` is this very pointer; null for names that are no kernel's.
   Kernel* find_by_name(const char* name) const { return find(name); }
@@ -88,7 +96,8 @@ class SIMGPU_CORE KernelTable {
 
   mutable base::Mutex mutex_;
   std::atomic<Slots*> slots_;
-  std::vector<std::unique_ptr<Slots>> all_ LEVEE_GUARDED_BY(mutex_);  // outgrown tables stay: readers may hold them
+  std::vector<std::unique_ptr<Slots>> all_
+      LEVEE_GUARDED_BY(mutex_);  // outgrown tables stay: readers may hold them
   std::vector<std::unique_ptr<Kernel>> kernels_ LEVEE_GUARDED_BY(mutex_);
   std::size_t used_ LEVEE_GUARDED_BY(mutex_) = 0;
 };
@@ -96,7 +105,8 @@ class SIMGPU_CORE KernelTable {
 /// The table of this process. Filled while libraries load, before anything else of simgpu is awake.
 SIMGPU_CORE KernelTable& kernels();
 
-/// What a signature tells; for tests. `demangled`: "void f<...>(int, float*, std::array<char*, 2ul>)".
+/// What a signature tells; for tests. `demangled`: "void f<...>(int, float*, std::array<char*,
+/// 2ul>)".
 SIMGPU_CORE std::vector<OutputArgument> outputs_of_signature(const std::string& demangled);
 
 }  // namespace levee::simgpu

@@ -42,7 +42,8 @@ ModelConfig model_config(const Settings& wanted, const LatencyTable& latency) {
   config.clock = device::sim::ClockMode::kHost;
   config.address_space = device::sim::AddressSpaceMode::kReal;
   config.judge = wanted.judge;
-  config.report_leaks = false;  // frameworks end without freeing; that is not what the judge looks for here
+  config.report_leaks =
+      false;  // frameworks end without freeing; that is not what the judge looks for here
   config.latency = latency;
   return config;
 }
@@ -81,7 +82,9 @@ Process* Process::start() {
   return process;
 }
 
-int Process::why_not() { return poisoned_.load() ? 3 : 100; }
+int Process::why_not() {
+  return poisoned_.load() ? 3 : 100;
+}
 
 void Process::after_fork_in_child() {
   if (instance_.exchange(nullptr) != nullptr) poisoned_.store(true);

@@ -1,9 +1,10 @@
 // The simulated GPUs of this process and everything that belongs to them.
 //
-// Owns the one GpuModel, the backing store, the registry of host memory and the thread that runs host functions. Promises: starts at the
-// first call that needs a GPU, says so in one line on stderr, and is never destroyed (other libraries make calls from their
-// destructors). In a child that was forked after the start nothing of it is touched: `get()` is null there, and every call answers
-// cudaErrorInitializationError, as CUDA does; a child forked before it may start its own.
+// Owns the one GpuModel, the backing store, the registry of host memory and the thread that runs
+// host functions. Promises: starts at the first call that needs a GPU, says so in one line on
+// stderr, and is never destroyed (other libraries make calls from their destructors). In a child
+// that was forked after the start nothing of it is touched: `get()` is null there, and every call
+// answers cudaErrorInitializationError, as CUDA does; a child forked before it may start its own.
 // Thread safety: everything from any thread. Cost of `get()`: one load.
 #pragma once
 
@@ -73,10 +74,11 @@ class SIMGPU_CORE Process {
 /// What CUDA keeps for each host thread.
 struct ThreadState {
   int device = 0;
-  int last_error = 0;           ///< cudaGetLastError
-  bool has_context = true;      ///< false after cuCtxSetCurrent(nullptr)
-  std::uint64_t correlation = 0;  ///< of the driver call that the thread is in; 0 while nobody traces
-  int call_depth = 0;             ///< calls made by simgpu itself inside a call are not traced
+  int last_error = 0;       ///< cudaGetLastError
+  bool has_context = true;  ///< false after cuCtxSetCurrent(nullptr)
+  std::uint64_t correlation =
+      0;               ///< of the driver call that the thread is in; 0 while nobody traces
+  int call_depth = 0;  ///< calls made by simgpu itself inside a call are not traced
   std::vector<int> context_stack;
 };
 SIMGPU_CORE ThreadState& this_thread();
@@ -87,10 +89,14 @@ inline int native_code(const Status& status) {
   return status.native_code != 0 ? status.native_code : 999;
 }
 
-inline DeviceId current_device() { return DeviceId{this_thread().device}; }
+inline DeviceId current_device() {
+  return DeviceId{this_thread().device};
+}
 inline StreamId to_stream(const void* stream) {
   return StreamId{reinterpret_cast<std::uintptr_t>(stream)};
 }
-inline DeviceAddr to_addr(const void* pointer) { return DeviceAddr{reinterpret_cast<std::uintptr_t>(pointer)}; }
+inline DeviceAddr to_addr(const void* pointer) {
+  return DeviceAddr{reinterpret_cast<std::uintptr_t>(pointer)};
+}
 
 }  // namespace levee::simgpu

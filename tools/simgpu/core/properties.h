@@ -1,7 +1,9 @@
-// What a simulated card answers when it is asked about itself. One source for cudaGetDeviceProperties, both GetAttribute calls and NVML.
+// What a simulated card answers when it is asked about itself. One source for
+// cudaGetDeviceProperties, both GetAttribute calls and NVML.
 //
-// Owns the figures. Promises: no field that PyTorch, Triton or a library divides by or allocates by is 0. Attribute numbers are CUDA's
-// (cudaDeviceAttr and CUdevice_attribute agree). Thread safe; costs nothing.
+// Owns the figures. Promises: no field that PyTorch, Triton or a library divides by or allocates by
+// is 0. Attribute numbers are CUDA's (cudaDeviceAttr and CUdevice_attribute agree). Thread safe;
+// costs nothing.
 #pragma once
 
 #include <array>

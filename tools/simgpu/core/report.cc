@@ -35,8 +35,12 @@ std::FILE* open_or_stderr(const std::string& where) {
   return file;
 }
 
-double gib(Bytes bytes) { return static_cast<double>(bytes.value) / (1ULL << 30); }
-double seconds(Nanos time) { return static_cast<double>(time.value) * 1e-9; }
+double gib(Bytes bytes) {
+  return static_cast<double>(bytes.value) / (1ULL << 30);
+}
+double seconds(Nanos time) {
+  return static_cast<double>(time.value) * 1e-9;
+}
 
 std::string statistics_json(Process& process) {
   char buffer[256];
@@ -44,12 +48,14 @@ std::string statistics_json(Process& process) {
   for (int i = 0; i < process.device_count(); ++i) {
     const device::sim::MemoryUse use = process.model().memory_use(DeviceId{i});
     std::snprintf(buffer, sizeof buffer,
-                  "%s{\"total_bytes\": %" PRIu64 ", \"used_bytes\": %" PRIu64 ", \"peak_used_bytes\": %" PRIu64 "}",
+                  "%s{\"total_bytes\": %" PRIu64 ", \"used_bytes\": %" PRIu64
+                  ", \"peak_used_bytes\": %" PRIu64 "}",
                   i == 0 ? "" : ", ", use.total.value, use.used.value, use.peak_used.value);
     out += buffer;
   }
   std::snprintf(buffer, sizeof buffer,
-                "], \"modelled_seconds\": %.6f, \"host_seconds\": %.6f, \"violations\": %" PRIu64 ", \"calls\": {",
+                "], \"modelled_seconds\": %.6f, \"host_seconds\": %.6f, \"violations\": %" PRIu64
+                ", \"calls\": {",
                 seconds(process.model().now() - started_modelled),
                 seconds(base::Clock::monotonic() - started_real), process.model().hazard_count());
   out += buffer;
@@ -67,7 +73,8 @@ std::string statistics_text(Process& process) {
   for (int i = 0; i < process.device_count(); ++i) {
     const device::sim::MemoryUse use = process.model().memory_use(DeviceId{i});
     if (use.peak_used.value == 0 && i > 0) continue;
-    std::snprintf(buffer, sizeof buffer, "simgpu: GPU %d of %.2f GiB: %.3f GiB used at its peak, %.3f GiB at the end\n", i,
+    std::snprintf(buffer, sizeof buffer,
+                  "simgpu: GPU %d of %.2f GiB: %.3f GiB used at its peak, %.3f GiB at the end\n", i,
                   gib(use.total), gib(use.peak_used), gib(use.used));
     out += buffer;
   }
@@ -87,11 +94,13 @@ void report() {
   const Settings& wanted = settings();
   if (!wanted.stats.empty()) {
     std::FILE* file = open_or_stderr(wanted.stats);
-    std::fputs((file == stderr ? statistics_text(*process) : statistics_json(*process)).c_str(), file);
+    std::fputs((file == stderr ? statistics_text(*process) : statistics_json(*process)).c_str(),
+               file);
     if (file != stderr) std::fclose(file);
   }
   if (const std::uint64_t count = process->model().hazard_count(); count > 0) {
-    std::fprintf(stderr, "simgpu: %" PRIu64 " violations of CUDA's rules, the first of them:\n", count);
+    std::fprintf(stderr, "simgpu: %" PRIu64 " violations of CUDA's rules, the first of them:\n",
+                 count);
     const auto hazards = process->model().hazards();
     if (!hazards.empty()) std::fprintf(stderr, "simgpu: %s\n", hazards.front().text.c_str());
   }
@@ -103,8 +112,10 @@ void report() {
 void print_notice() {
   const Settings& wanted = settings();
   if (wanted.quiet) return;
-  std::fprintf(stderr, "simgpu: running on a simulated GPU (%s, %.4g GiB): values are zeros, times are modelled.\n",
-               wanted.name.c_str(), gib(wanted.memory));
+  std::fprintf(
+      stderr,
+      "simgpu: running on a simulated GPU (%s, %.4g GiB): values are zeros, times are modelled.\n",
+      wanted.name.c_str(), gib(wanted.memory));
 }
 
 void report_at_exit() {
@@ -119,13 +130,15 @@ void report_at_exit() {
 }
 
 void trace_call(const char* name, std::uint64_t argument, int result, Nanos start, Nanos end) {
-  std::fprintf(trace_file != nullptr ? trace_file : stderr, "simgpu: %.6f %s(%#" PRIx64 ") = %d, %.1f us\n",
-               seconds(start), name, argument, result, static_cast<double>((end - start).value) * 1e-3);
+  std::fprintf(trace_file != nullptr ? trace_file : stderr,
+               "simgpu: %.6f %s(%#" PRIx64 ") = %d, %.1f us\n", seconds(start), name, argument,
+               result, static_cast<double>((end - start).value) * 1e-3);
 }
 
 void trace_first_use(const char* library, const char* function) {
   if (!activity::is_on(activity::kTrace)) return;
-  std::fprintf(trace_file != nullptr ? trace_file : stderr, "simgpu: first use of %s in %s\n", function, library);
+  std::fprintf(trace_file != nullptr ? trace_file : stderr, "simgpu: first use of %s in %s\n",
+               function, library);
 }
 
 void say_not_modelled(const char* library, const char* function) {
@@ -135,7 +148,8 @@ void say_not_modelled(const char* library, const char* function) {
     std::lock_guard<std::mutex> lock(mutex);
     if (!said->insert(function).second) return;
   }
-  std::fprintf(stderr, "simgpu: %s of %s is not modelled; it answers that it is not supported.\n", function, library);
+  std::fprintf(stderr, "simgpu: %s of %s is not modelled; it answers that it is not supported.\n",
+               function, library);
 }
 
 }  // namespace levee::simgpu

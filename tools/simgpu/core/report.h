@@ -1,8 +1,10 @@
-// Everything that simgpu tells people: the line at the start, the trace, the statistics at the end, what is not modelled.
+// Everything that simgpu tells people: the line at the start, the trace, the statistics at the end,
+// what is not modelled.
 //
-// Promises: the start-up line is printed once for each process that uses a GPU, unless whoever started it has printed it
-// (SIMGPU_QUIET); statistics and violations are printed once, at the end of the process that started the GPU, not by its forked
-// children. Everything goes to stderr, or to the file that was asked for.
+// Promises: the start-up line is printed once for each process that uses a GPU, unless whoever
+// started it has printed it (SIMGPU_QUIET); statistics and violations are printed once, at the end
+// of the process that started the GPU, not by its forked children. Everything goes to stderr, or to
+// the file that was asked for.
 #pragma once
 
 #include <cstdint>

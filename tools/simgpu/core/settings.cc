@@ -1,5 +1,6 @@
 #include "tools/simgpu/core/settings.h"
 
+#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -7,13 +8,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <unistd.h>
 
 namespace levee::simgpu {
 namespace {
 
-// Published figures (vendors' data sheets and the CUDA programming guide's table of compute capabilities). Longer keys stand
-// before shorter ones that they contain.
+// Published figures (vendors' data sheets and the CUDA programming guide's table of compute
+// capabilities). Longer keys stand before shorter ones that they contain.
 constexpr std::array kCards = {
     CardModel{"A100", 8, 0, 108, 2048, 164, 163, 40, 1410000, 1593000, 5120, 2039, 312, 80},
     CardModel{"A10", 8, 6, 72, 1536, 100, 99, 6, 1695000, 6251000, 384, 600, 125, 24},
@@ -51,7 +51,9 @@ std::string_view next_part(std::string_view* rest, char separator) {
   return part;
 }
 
-std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+std::string quoted(std::string_view text) {
+  return "\"" + std::string(text) + "\"";
+}
 
 /// Fills the settings of the card from "24GiB,name=...". Returns a sentence, or "".
 std::string parse_gpu(std::string_view text, Settings* out) {
@@ -68,7 +70,8 @@ std::string parse_gpu(std::string_view text, Settings* out) {
     if (key.empty() || key == "memory") {
       const auto size = parse_size(value);
       if (!size || *size < 64_MiB || *size > 4096_GiB) {
-        return quoted(value) + " is not a card's memory; give a size from 64MiB to 4096GiB, like 24GiB.";
+        return quoted(value) +
+               " is not a card's memory; give a size from 64MiB to 4096GiB, like 24GiB.";
       }
       out->memory = *size;
       has_memory = true;
@@ -102,7 +105,9 @@ std::string parse_gpu(std::string_view text, Settings* out) {
       }
       capability = {major, minor};
     } else {
-      return quoted(part) + " is not known; a card is described by a size and name=, count=, used=, cc=, context=.";
+      return quoted(part) +
+             " is not known; a card is described by a size and name=, count=, used=, cc=, "
+             "context=.";
     }
   }
   out->card = card_named(out->name);
@@ -213,7 +218,8 @@ std::vector<int> parse_visible(const char* text, int count) {
     const std::string_view part = next_part(&rest, ',');
     int number = -1;
     if (part.starts_with("GPU-")) {
-      // The last two digits of our identifiers are the card's number; a prefix that is unique would do for CUDA, too.
+      // The last two digits of our identifiers are the card's number; a prefix that is unique would
+      // do for CUDA, too.
       const std::string_view digits = part.substr(part.size() < 2 ? 0 : part.size() - 2);
       std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
     } else {

@@ -1,17 +1,19 @@
 // What the stand-in GPU was asked to be: every SIMGPU_* variable, read once and in this one place.
 //
-// Owns the grammar of the variables. Promises: `parse_settings` has no side effect and says in one sentence what is wrong with a
-// value; `settings()` reads the environment of the process at first use and ends the process with that sentence and exit code 2
-// when a value cannot be used, since a run on the wrong card would be worse than none. Immutable afterwards: no lock.
+// Owns the grammar of the variables. Promises: `parse_settings` has no side effect and says in one
+// sentence what is wrong with a value; `settings()` reads the environment of the process at first
+// use and ends the process with that sentence and exit code 2 when a value cannot be used, since a
+// run on the wrong card would be worse than none. Immutable afterwards: no lock.
 //
 //   SIMGPU_GPU      "24GiB,name=A100,count=2,used=3GiB,cc=8.6,context=400MiB"
 //   SIMGPU_STATS    "1" = stderr, else a file that gets one line of JSON per process
 //   SIMGPU_JUDGE    "count" (default), "abort" at the first violation, "off"
 //   SIMGPU_BACKING  how many bytes of device memory are really kept: a size, "full", "off"
 //   SIMGPU_FAULTS   a fault plan, in the text form of sim/fault_plan.h
-//   SIMGPU_TRACE    "1" = stderr, else a file: every driver call that is not a launch, and first uses of library calls
-//   SIMGPU_SET      "name=number,...": settings of the generated libraries, see README.md
-//   SIMGPU_QUIET    "1": the start-up line has been printed by whoever started this process
+//   SIMGPU_TRACE    "1" = stderr, else a file: every driver call that is not a launch, and first
+//   uses of library calls SIMGPU_SET      "name=number,...": settings of the generated libraries,
+//   see README.md SIMGPU_QUIET    "1": the start-up line has been printed by whoever started this
+//   process
 #pragma once
 
 #include <cstdint>
@@ -47,16 +49,17 @@ struct CardModel {
 };
 
 struct Settings {
-  Bytes memory = 80_GiB;             ///< of each card
-  Bytes used_by_others = 0_B;        ///< of each card
-  Bytes context = 0_B;               ///< taken by this process as such. 0: the whole card is the program's
+  Bytes memory = 80_GiB;       ///< of each card
+  Bytes used_by_others = 0_B;  ///< of each card
+  Bytes context = 0_B;  ///< taken by this process as such. 0: the whole card is the program's
   int count = 1;
-  std::string name;                  ///< contains "simgpu", whatever was asked for
+  std::string name;  ///< contains "simgpu", whatever was asked for
   CardModel card{};
-  std::string stats;                 ///< empty = off
-  std::string trace;                 ///< empty = off
+  std::string stats;  ///< empty = off
+  std::string trace;  ///< empty = off
   device::sim::JudgeMode judge = device::sim::JudgeMode::kCount;
-  std::optional<Bytes> backing_limit = 512_MiB;  ///< none = keep everything. Chosen: a small model fits, a laptop bears it
+  std::optional<Bytes> backing_limit =
+      512_MiB;  ///< none = keep everything. Chosen: a small model fits, a laptop bears it
   std::string faults;
   std::map<std::string, std::uint64_t, std::less<>> named;
   bool quiet = false;
@@ -82,8 +85,9 @@ SIMGPU_CORE std::optional<Bytes> parse_size(std::string_view text);
 
 SIMGPU_CORE const Settings& settings();
 
-/// The cards that this process may use, as CUDA_VISIBLE_DEVICES names them (numbers, or the GPU-... of a card); all if it is not set. Read
-/// at the first call, since programs set the variable themselves. `text` null = not set.
+/// The cards that this process may use, as CUDA_VISIBLE_DEVICES names them (numbers, or the GPU-...
+/// of a card); all if it is not set. Read at the first call, since programs set the variable
+/// themselves. `text` null = not set.
 SIMGPU_CORE const std::vector<int>& visible_devices();
 SIMGPU_CORE std::vector<int> parse_visible(const char* text, int count);
 

@@ -23,7 +23,8 @@ constexpr int kInvalidDeviceFunction = 98;
 
 constexpr std::size_t kMaxThreadsPerBlock = 1024;
 
-/// Set once anything was written to device memory: until then launches need not look at what they overwrite.
+/// Set once anything was written to device memory: until then launches need not look at what they
+/// overwrite.
 std::atomic<bool> has_bytes{false};
 
 int check_dimensions(const KernelLaunch& launch) {
@@ -31,7 +32,8 @@ int check_dimensions(const KernelLaunch& launch) {
   const auto& [bx, by, bz] = launch.block;
   if (gx == 0 || gy == 0 || gz == 0 || bx == 0 || by == 0 || bz == 0) return kInvalidConfiguration;
   if (gx > 0x7FFFFFFF || gy > 65535 || gz > 65535) return kInvalidConfiguration;
-  if (bx > 1024 || by > 1024 || bz > 64 || std::size_t{bx} * by * bz > kMaxThreadsPerBlock) return kInvalidConfiguration;
+  if (bx > 1024 || by > 1024 || bz > 64 || std::size_t{bx} * by * bz > kMaxThreadsPerBlock)
+    return kInvalidConfiguration;
   return 0;
 }
 
@@ -42,8 +44,8 @@ const void* pointer_in(Process& process, const OutputArgument& output, const voi
     std::memcpy(&pointer, argument, sizeof pointer);
     return pointer;
   }
-  // PyTorch's argument structures hold their pointers behind index arithmetic for up to 25 dimensions (some 500 to 900 bytes). The
-  // search ends at the pointer, which is always there.
+  // PyTorch's argument structures hold their pointers behind index arithmetic for up to 25
+  // dimensions (some 500 to 900 bytes). The search ends at the pointer, which is always there.
   constexpr std::size_t kSearchBytes = 2048;
   int to_skip = output.skip_pointers;
   for (std::size_t at = 0; at < kSearchBytes; at += sizeof(void*)) {
@@ -75,12 +77,14 @@ void forget_outputs(Process& process, const KernelLaunch& launch) {
 Nanos kernel_duration(const Process& process, const KernelLaunch& launch) {
   const double blocks = static_cast<double>(launch.grid.x) * launch.grid.y * launch.grid.z;
   const double threads = blocks * launch.block.x * launch.block.y * launch.block.z;
-  // Nearly all kernels outside of the math libraries are bound by memory: four bytes in and four out for each element.
+  // Nearly all kernels outside of the math libraries are bound by memory: four bytes in and four
+  // out for each element.
   const double elements = threads * launch.kernel->elements_per_thread();
   return process.latency().kernel_duration(elements * 2, elements * 8);
 }
 
-bool moves(Process& process, void* to, const void* from, std::size_t bytes, bool to_device, bool from_device) {
+bool moves(Process& process, void* to, const void* from, std::size_t bytes, bool to_device,
+           bool from_device) {
   device::sim::BackingStore& backing = process.backing();
   if (to_device) has_bytes.store(true, std::memory_order_relaxed);
   if (to_device && from_device) return backing.copy(to_addr(to), to_addr(from), Bytes{bytes});
@@ -100,35 +104,49 @@ WorkKind work_kind(const Place& to, const Place& from) {
 
 CopyDirection copy_direction(WorkKind kind) {
   switch (kind) {
-    case WorkKind::kMemcpyHostToDevice: return CopyDirection::kHostToDevice;
-    case WorkKind::kMemcpyDeviceToHost: return CopyDirection::kDeviceToHost;
-    case WorkKind::kMemcpyDeviceToDevice: return CopyDirection::kDeviceToDevice;
-    case WorkKind::kMemcpyPeer: return CopyDirection::kPeer;
-    default: return CopyDirection::kHostToHost;
+    case WorkKind::kMemcpyHostToDevice:
+      return CopyDirection::kHostToDevice;
+    case WorkKind::kMemcpyDeviceToHost:
+      return CopyDirection::kDeviceToHost;
+    case WorkKind::kMemcpyDeviceToDevice:
+      return CopyDirection::kDeviceToDevice;
+    case WorkKind::kMemcpyPeer:
+      return CopyDirection::kPeer;
+    default:
+      return CopyDirection::kHostToHost;
   }
 }
 
-/// CUDA refuses a direction that the addresses contradict; managed and pinned memory can be either side.
+/// CUDA refuses a direction that the addresses contradict; managed and pinned memory can be either
+/// side.
 bool contradicts(Direction direction, const Place& to, const Place& from) {
-  const auto must_be_device = [](const Place& place) { return place.kind == MemoryPlace::kPageable; };
+  const auto must_be_device = [](const Place& place) {
+    return place.kind == MemoryPlace::kPageable;
+  };
   switch (direction) {
-    case Direction::kHostToHost: return to.is_device() || from.is_device();
-    case Direction::kHostToDevice: return from.is_device() || must_be_device(to);
-    case Direction::kDeviceToHost: return to.is_device() || must_be_device(from);
-    case Direction::kDeviceToDevice: return must_be_device(to) || must_be_device(from);
-    case Direction::kDefault: return false;
+    case Direction::kHostToHost:
+      return to.is_device() || from.is_device();
+    case Direction::kHostToDevice:
+      return from.is_device() || must_be_device(to);
+    case Direction::kDeviceToHost:
+      return to.is_device() || must_be_device(from);
+    case Direction::kDeviceToDevice:
+      return must_be_device(to) || must_be_device(from);
+    case Direction::kDefault:
+      return false;
   }
   return false;
 }
 
 /// Whether all bytes of rows are allocated or mapped.
-bool is_whole(Process& process, const void* at, std::size_t width, std::size_t rows, std::size_t pitch) {
+bool is_whole(Process& process, const void* at, std::size_t width, std::size_t rows,
+              std::size_t pitch) {
   const std::size_t span = rows == 0 ? 0 : (rows - 1) * pitch + width;
   return process.model().is_device_memory(to_addr(at), Bytes{span});
 }
 
-void add_touches(std::vector<Touch>* touches, const void* at, std::size_t width, std::size_t rows, std::size_t pitch,
-                 bool writes) {
+void add_touches(std::vector<Touch>* touches, const void* at, std::size_t width, std::size_t rows,
+                 std::size_t pitch, bool writes) {
   if (rows == 1 || pitch == width) {
     touches->push_back(Touch{to_addr(at), Bytes{width * rows}, writes});
     return;
@@ -160,8 +178,10 @@ int launch_kernel(Process& process, const KernelLaunch& launch) {
   if (activity::is_on(activity::kKernels)) [[unlikely]] {
     const auto& [gx, gy, gz] = launch.grid;
     const auto& [bx, by, bz] = launch.block;
-    launch.kernel->last_grid.store(gx | std::uint64_t{gy} << 32 | std::uint64_t{gz} << 48, std::memory_order_relaxed);
-    launch.kernel->last_block.store(bx | std::uint64_t{by} << 16 | std::uint64_t{bz} << 32, std::memory_order_relaxed);
+    launch.kernel->last_grid.store(gx | std::uint64_t{gy} << 32 | std::uint64_t{gz} << 48,
+                                   std::memory_order_relaxed);
+    launch.kernel->last_block.store(bx | std::uint64_t{by} << 16 | std::uint64_t{bz} << 32,
+                                    std::memory_order_relaxed);
     activity::Details details;
     details.kernel = launch.kernel;
     details.grid[0] = gx;
@@ -173,8 +193,8 @@ int launch_kernel(Process& process, const KernelLaunch& launch) {
     details.dynamic_shared = static_cast<std::uint32_t>(launch.dynamic_shared);
     note(work, details);
   }
-  const Status status =
-      process.model().enqueue(DeviceId{thread.device}, to_stream(launch.stream), CallKind::kLaunchKernel, work);
+  const Status status = process.model().enqueue(DeviceId{thread.device}, to_stream(launch.stream),
+                                                CallKind::kLaunchKernel, work);
   if (status.ok() && launch.arguments != nullptr && has_bytes.load(std::memory_order_relaxed)) {
     forget_outputs(process, launch);
   }
@@ -194,12 +214,15 @@ Place place_of(Process& process, const void* address) {
 int copy(Process& process, const Copy& what) {
   if (what.width == 0 || what.rows == 0) return 0;
   if (what.to == nullptr || what.from == nullptr) return kInvalidValue;
-  if (what.rows > 1 && (what.to_pitch < what.width || what.from_pitch < what.width)) return 12;  // cudaErrorInvalidPitchValue
+  if (what.rows > 1 && (what.to_pitch < what.width || what.from_pitch < what.width))
+    return 12;  // cudaErrorInvalidPitchValue
   const Place to = place_of(process, what.to);
   const Place from = place_of(process, what.from);
   if (contradicts(what.direction, to, from)) return kInvalidValue;
-  if (to.is_device() && !is_whole(process, what.to, what.width, what.rows, what.to_pitch)) return kInvalidValue;
-  if (from.is_device() && !is_whole(process, what.from, what.width, what.rows, what.from_pitch)) return kInvalidValue;
+  if (to.is_device() && !is_whole(process, what.to, what.width, what.rows, what.to_pitch))
+    return kInvalidValue;
+  if (from.is_device() && !is_whole(process, what.from, what.width, what.rows, what.from_pitch))
+    return kInvalidValue;
 
   ThreadState& thread = this_thread();
   process.activate(thread.device);
@@ -209,20 +232,24 @@ int copy(Process& process, const Copy& what) {
   work.bytes = Bytes{what.width * what.rows};
   work.correlation = thread.correlation;
   const bool is_pageable = to.kind == MemoryPlace::kPageable || from.kind == MemoryPlace::kPageable;
-  work.duration = process.latency().copy_duration(work.bytes, copy_direction(work.kind), is_pageable);
+  work.duration =
+      process.latency().copy_duration(work.bytes, copy_direction(work.kind), is_pageable);
   std::vector<Touch> touches;
   if (process.is_judging()) {
-    if (from.is_device()) add_touches(&touches, what.from, what.width, what.rows, what.from_pitch, false);
+    if (from.is_device())
+      add_touches(&touches, what.from, what.width, what.rows, what.from_pitch, false);
     if (to.is_device()) add_touches(&touches, what.to, what.width, what.rows, what.to_pitch, true);
     work.touches = touches;
   }
   work.effect = [&process, what, to_device = to.is_device(), from_device = from.is_device()] {
     for (std::size_t row = 0; row < what.rows; ++row) {
       moves(process, static_cast<char*>(what.to) + row * what.to_pitch,
-            static_cast<const char*>(what.from) + row * what.from_pitch, what.width, to_device, from_device);
+            static_cast<const char*>(what.from) + row * what.from_pitch, what.width, to_device,
+            from_device);
     }
   };
-  // A copy to memory that the driver cannot write in the background returns when it is done, whatever the call's name says.
+  // A copy to memory that the driver cannot write in the background returns when it is done,
+  // whatever the call's name says.
   const bool blocks = !what.is_async || (work.kind == WorkKind::kMemcpyDeviceToHost && is_pageable);
   activity::Details details;
   details.from = from.kind;
@@ -231,8 +258,9 @@ int copy(Process& process, const Copy& what) {
   details.to_device = to.device < 0 ? 0 : to.device;
   details.is_async = what.is_async;
   note(work, details);
-  const int code = native_code(process.model().enqueue(DeviceId{thread.device}, to_stream(what.stream),
-                                                       blocks ? CallKind::kMemcpy : CallKind::kMemcpyAsync, work));
+  const int code = native_code(
+      process.model().enqueue(DeviceId{thread.device}, to_stream(what.stream),
+                              blocks ? CallKind::kMemcpy : CallKind::kMemcpyAsync, work));
   if (blocks && code == 0) process.host_functions().drain();
   return code;
 }
@@ -242,7 +270,8 @@ int fill(Process& process, const Fill& what) {
   if (what.to == nullptr) return kInvalidValue;
   const Place to = place_of(process, what.to);
   if (to.kind == MemoryPlace::kPageable) return kInvalidValue;
-  if (to.is_device() && !is_whole(process, what.to, what.width, what.rows, what.pitch)) return kInvalidValue;
+  if (to.is_device() && !is_whole(process, what.to, what.width, what.rows, what.pitch))
+    return kInvalidValue;
   ThreadState& thread = this_thread();
   process.activate(thread.device);
   Work work;
@@ -261,7 +290,8 @@ int fill(Process& process, const Fill& what) {
       char* at = static_cast<char*>(what.to) + row * what.pitch;
       if (is_device) {
         if (what.pattern != 0) has_bytes.store(true, std::memory_order_relaxed);
-        process.backing().fill_pattern(to_addr(at), what.pattern, what.pattern_bytes, Bytes{what.width});
+        process.backing().fill_pattern(to_addr(at), what.pattern, what.pattern_bytes,
+                                       Bytes{what.width});
       } else {
         for (std::size_t i = 0; i < what.width; i += what.pattern_bytes) {
           std::memcpy(at + i, &what.pattern, std::min(what.pattern_bytes, what.width - i));
@@ -274,13 +304,15 @@ int fill(Process& process, const Fill& what) {
   details.is_async = what.is_async;
   details.value = static_cast<std::uint8_t>(what.pattern);
   note(work, details);
-  return native_code(process.model().enqueue(DeviceId{thread.device}, to_stream(what.stream),
-                                             what.is_async ? CallKind::kMemsetAsync : CallKind::kMemset, work));
+  return native_code(
+      process.model().enqueue(DeviceId{thread.device}, to_stream(what.stream),
+                              what.is_async ? CallKind::kMemsetAsync : CallKind::kMemset, work));
 }
 
 bool move_bytes(Process& process, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return true;
-  return moves(process, to, from, bytes, place_of(process, to).is_device(), place_of(process, from).is_device());
+  return moves(process, to, from, bytes, place_of(process, to).is_device(),
+               place_of(process, from).is_device());
 }
 
 void forget_bytes(Process& process, const void* at, std::size_t bytes) {

@@ -1,9 +1,11 @@
-// Work that a program enqueues: kernel launches, copies and fills, as both the runtime and the driver API ask for them.
+// Work that a program enqueues: kernel launches, copies and fills, as both the runtime and the
+// driver API ask for them.
 //
-// Owns nothing. Promises: each function answers with CUDA's error number; copies and fills have their true effect on the bytes that a
-// program can see (at once, or at each replay of the graph that captured them); kernels have none, except that what they are known to
-// write is forgotten, so that a later copy to the host reads zeros and never bytes of a former owner. Touches are told to the judge.
-// Cost of a launch: some 200 ns, most of it in the model.
+// Owns nothing. Promises: each function answers with CUDA's error number; copies and fills have
+// their true effect on the bytes that a program can see (at once, or at each replay of the graph
+// that captured them); kernels have none, except that what they are known to write is forgotten, so
+// that a later copy to the host reads zeros and never bytes of a former owner. Touches are told to
+// the judge. Cost of a launch: some 200 ns, most of it in the model.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +45,13 @@ struct Place {
 SIMGPU_CORE Place place_of(Process& process, const void* address);
 
 /// Which direction the caller named; `kDefault` = told by the addresses.
-enum class Direction : std::uint8_t { kHostToHost, kHostToDevice, kDeviceToHost, kDeviceToDevice, kDefault };
+enum class Direction : std::uint8_t {
+  kHostToHost,
+  kHostToDevice,
+  kDeviceToHost,
+  kDeviceToDevice,
+  kDefault
+};
 
 struct Copy {
   void* to = nullptr;

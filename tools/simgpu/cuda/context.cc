@@ -1,4 +1,5 @@
-// Devices and contexts of the driver. Each device has one context, the primary one; a context's handle is 16 times (device + 1).
+// Devices and contexts of the driver. Each device has one context, the primary one; a context's
+// handle is 16 times (device + 1).
 #include <cstdio>
 #include <cstring>
 
@@ -10,11 +11,11 @@
 using levee::DeviceId;
 using levee::simgpu::ApiDomain;
 using levee::simgpu::ApiFunction;
-using levee::simgpu::Process;
-using levee::simgpu::ThreadState;
 using levee::simgpu::current_device;
 using levee::simgpu::native_code;
+using levee::simgpu::Process;
 using levee::simgpu::this_thread;
+using levee::simgpu::ThreadState;
 using levee::simgpu::driver::answer;
 using levee::simgpu::driver::exists;
 using levee::simgpu::driver::put;
@@ -81,7 +82,8 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
 }
 
 CUresult cuDeviceGetCount(int* count) {
-  static ApiFunction api{"cuDeviceGetCount", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuDeviceGetCount};
+  static ApiFunction api{"cuDeviceGetCount", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuDeviceGetCount};
   put(count, 0);
   return answer(api, [&](Process& process) {
     put(count, process.device_count());
@@ -99,17 +101,20 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 }
 
 CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
-  static ApiFunction api{"cuDeviceGetName", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuDeviceGetName};
+  static ApiFunction api{"cuDeviceGetName", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuDeviceGetName};
   return answer(api, [&](Process& process) {
     if (!exists(process, device)) return int{CUDA_ERROR_INVALID_DEVICE};
     if (name == nullptr || length <= 0) return int{CUDA_ERROR_INVALID_VALUE};
-    std::snprintf(name, static_cast<std::size_t>(length), "%s", levee::simgpu::device_name(device).c_str());
+    std::snprintf(name, static_cast<std::size_t>(length), "%s",
+                  levee::simgpu::device_name(device).c_str());
     return 0;
   });
 }
 
 CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
-  static ApiFunction api{"cuDeviceTotalMem", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuDeviceTotalMem_v2};
+  static ApiFunction api{"cuDeviceTotalMem", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuDeviceTotalMem_v2};
   return answer(api, [&](Process& process) {
     if (!exists(process, device)) return int{CUDA_ERROR_INVALID_DEVICE};
     put(bytes, std::size_t{process.model().device(DeviceId{device}).total_memory.value});
@@ -118,15 +123,19 @@ CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
 }
 
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice device) {
-  static ApiFunction api{"cuDeviceGetAttribute", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuDeviceGetAttribute};
+  static ApiFunction api{"cuDeviceGetAttribute", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuDeviceGetAttribute};
   return answer(api, [&](Process& process) {
     if (!exists(process, device)) return int{CUDA_ERROR_INVALID_DEVICE};
-    return value != nullptr && levee::simgpu::device_attribute(device, which, value) ? 0 : int{CUDA_ERROR_INVALID_VALUE};
+    return value != nullptr && levee::simgpu::device_attribute(device, which, value)
+               ? 0
+               : int{CUDA_ERROR_INVALID_VALUE};
   });
 }
 
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
-  static ApiFunction api{"cuDeviceGetUuid", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuDeviceGetUuid_v2};
+  static ApiFunction api{"cuDeviceGetUuid", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuDeviceGetUuid_v2};
   return answer(api, [&](Process& process) {
     if (!exists(process, device)) return int{CUDA_ERROR_INVALID_DEVICE};
     if (uuid == nullptr) return int{CUDA_ERROR_INVALID_VALUE};
@@ -136,17 +145,20 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
 }
 
 CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice device) {
-  static ApiFunction api{"cuDeviceGetPCIBusId", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuDeviceGetPCIBusId};
+  static ApiFunction api{"cuDeviceGetPCIBusId", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuDeviceGetPCIBusId};
   return answer(api, [&](Process& process) {
     if (!exists(process, device)) return int{CUDA_ERROR_INVALID_DEVICE};
     if (text == nullptr || length <= 0) return int{CUDA_ERROR_INVALID_VALUE};
-    std::snprintf(text, static_cast<std::size_t>(length), "%s", levee::simgpu::device_bus_id(device, 4).c_str());
+    std::snprintf(text, static_cast<std::size_t>(length), "%s",
+                  levee::simgpu::device_bus_id(device, 4).c_str());
     return 0;
   });
 }
 
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
-  static ApiFunction api{"cuDeviceCanAccessPeer", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuDeviceCanAccessPeer};
+  static ApiFunction api{"cuDeviceCanAccessPeer", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuDeviceCanAccessPeer};
   return answer(api, [&](Process& process) {
     if (!exists(process, device) || !exists(process, peer)) return int{CUDA_ERROR_INVALID_DEVICE};
     put(can, device != peer ? 1 : 0);
@@ -166,7 +178,8 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* a
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-  static ApiFunction api{"cuDevicePrimaryCtxRetain", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRetain};
+  static ApiFunction api{"cuDevicePrimaryCtxRetain", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRetain};
   return answer(api, [&](Process& process) {
     if (!exists(process, device)) return int{CUDA_ERROR_INVALID_DEVICE};
     process.activate(device);
@@ -178,17 +191,22 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   static ApiFunction api{"cuDevicePrimaryCtxRelease", ApiDomain::kDriver,
                          CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease_v2};
-  return answer(api, [&](Process& process) { return exists(process, device) ? 0 : int{CUDA_ERROR_INVALID_DEVICE}; });
+  return answer(api, [&](Process& process) {
+    return exists(process, device) ? 0 : int{CUDA_ERROR_INVALID_DEVICE};
+  });
 }
 
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int) {
   static ApiFunction api{"cuDevicePrimaryCtxSetFlags", ApiDomain::kDriver,
                          CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxSetFlags_v2};
-  return answer(api, [&](Process& process) { return exists(process, device) ? 0 : int{CUDA_ERROR_INVALID_DEVICE}; });
+  return answer(api, [&](Process& process) {
+    return exists(process, device) ? 0 : int{CUDA_ERROR_INVALID_DEVICE};
+  });
 }
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
-  static ApiFunction api{"cuCtxGetCurrent", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent};
+  static ApiFunction api{"cuCtxGetCurrent", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent};
   return answer(api, [&](Process&) {
     put(context, current());
     return context != nullptr ? 0 : int{CUDA_ERROR_INVALID_VALUE};
@@ -196,12 +214,14 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {
-  static ApiFunction api{"cuCtxSetCurrent", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxSetCurrent};
+  static ApiFunction api{"cuCtxSetCurrent", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuCtxSetCurrent};
   return answer(api, [&](Process& process) { return set_current(process, context); });
 }
 
 CUresult cuCtxPushCurrent(CUcontext context) {
-  static ApiFunction api{"cuCtxPushCurrent", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxPushCurrent_v2};
+  static ApiFunction api{"cuCtxPushCurrent", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuCtxPushCurrent_v2};
   return answer(api, [&](Process& process) {
     if (device_of(process, context) < 0) return int{CUDA_ERROR_INVALID_CONTEXT};
     ThreadState& thread = this_thread();
@@ -211,7 +231,8 @@ CUresult cuCtxPushCurrent(CUcontext context) {
 }
 
 CUresult cuCtxPopCurrent(CUcontext* context) {
-  static ApiFunction api{"cuCtxPopCurrent", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxPopCurrent_v2};
+  static ApiFunction api{"cuCtxPopCurrent", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuCtxPopCurrent_v2};
   return answer(api, [&](Process& process) {
     ThreadState& thread = this_thread();
     if (!thread.has_context) return int{CUDA_ERROR_INVALID_CONTEXT};
@@ -223,7 +244,8 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
 }
 
 CUresult cuCtxGetDevice(CUdevice* device) {
-  static ApiFunction api{"cuCtxGetDevice", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxGetDevice};
+  static ApiFunction api{"cuCtxGetDevice", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuCtxGetDevice};
   return answer(api, [&](Process&) {
     if (!this_thread().has_context) return int{CUDA_ERROR_INVALID_CONTEXT};
     put(device, this_thread().device);
@@ -242,7 +264,8 @@ CUresult cuCtxGetApiVersion(CUcontext, unsigned int* version) {
 }
 
 CUresult cuCtxSynchronize() {
-  static ApiFunction api{"cuCtxSynchronize", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize};
+  static ApiFunction api{"cuCtxSynchronize", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize};
   return answer(api, [](Process& process) {
     const int code = native_code(process.model().synchronize_device(current_device()));
     process.host_functions().drain();
@@ -257,7 +280,8 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
-  static ApiFunction api{"cuCtxGetLimit", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxGetLimit};
+  static ApiFunction api{"cuCtxGetLimit", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuCtxGetLimit};
   return answer(api, [&](Process&) {
     if (limit >= CU_LIMIT_MAX) return int{CUDA_ERROR_UNSUPPORTED_LIMIT};
     put(value, limit == CU_LIMIT_STACK_SIZE ? std::size_t{1024} : std::size_t{8} << 20);
@@ -265,18 +289,27 @@ CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
   });
 }
 
-CUresult cuCtxSetLimit(CUlimit, size_t) { return CUDA_SUCCESS; }
+CUresult cuCtxSetLimit(CUlimit, size_t) {
+  return CUDA_SUCCESS;
+}
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int) {
-  static ApiFunction api{"cuCtxEnablePeerAccess", ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxEnablePeerAccess};
+  static ApiFunction api{"cuCtxEnablePeerAccess", ApiDomain::kDriver,
+                         CUPTI_DRIVER_TRACE_CBID_cuCtxEnablePeerAccess};
   return answer(api, [&](Process& process) {
     const int device = device_of(process, peer);
     if (device < 0 || device == this_thread().device) return int{CUDA_ERROR_INVALID_CONTEXT};
-    return process.set_peer_access(this_thread().device, device, true) ? 0 : int{CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED};
+    return process.set_peer_access(this_thread().device, device, true)
+               ? 0
+               : int{CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED};
   });
 }
 
-CUresult cuProfilerStart() { return CUDA_SUCCESS; }
-CUresult cuProfilerStop() { return CUDA_SUCCESS; }
+CUresult cuProfilerStart() {
+  return CUDA_SUCCESS;
+}
+CUresult cuProfilerStop() {
+  return CUDA_SUCCESS;
+}
 
 }  // extern "C"

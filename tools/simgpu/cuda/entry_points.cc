@@ -1,5 +1,6 @@
-// How programs find the driver's functions: by name through cuGetProcAddress. A name that is not modelled is "not found", which callers
-// handle; nothing is ever answered with a function that does something else.
+// How programs find the driver's functions: by name through cuGetProcAddress. A name that is not
+// modelled is "not found", which callers handle; nothing is ever answered with a function that does
+// something else.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -36,13 +37,15 @@ CUresult cuGetProcAddress(const char* symbol, void** function, int, cuuint64_t,
                           CUdriverProcAddressQueryResult* status) {
   if (symbol == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *function = self() != nullptr ? find(symbol) : nullptr;
-  put(status, *function != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  put(status,
+      *function != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult cuGetExportTable(const void** table, const CUuuid*) {
   put(table, static_cast<const void*>(nullptr));
-  return CUDA_ERROR_NOT_FOUND;  // private tables of NVIDIA's own libraries, which are not in use here
+  return CUDA_ERROR_NOT_FOUND;  // private tables of NVIDIA's own libraries, which are not in use
+                                // here
 }
 
 }  // extern "C"

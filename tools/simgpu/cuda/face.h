@@ -1,6 +1,8 @@
-// How a function of libcuda.so.1 is made: counted and answered by the model. The driver has no last error; errors are returned alone.
+// How a function of libcuda.so.1 is made: counted and answered by the model. The driver has no last
+// error; errors are returned alone.
 //
-// Every function of this folder has the prototype of cuda.h, which the compiler checks (and which renames calls to their newest version).
+// Every function of this folder has the prototype of cuda.h, which the compiler checks (and which
+// renames calls to their newest version).
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +21,8 @@ template <typename Body>
 CUresult answer(ApiFunction& api, Body&& body) {
   Call call(api);
   Process* process = Process::get();
-  if (process == nullptr) [[unlikely]] return call.driver_done<CUresult>(Process::why_not());
+  if (process == nullptr) [[unlikely]]
+    return call.driver_done<CUresult>(Process::why_not());
   return call.driver_done<CUresult>(std::forward<Body>(body)(*process));
 }
 
@@ -28,10 +31,20 @@ void put(T* to, const T& value) {
   if (to != nullptr) *to = value;
 }
 
-inline bool exists(const Process& process, int device) { return device >= 0 && device < process.device_count(); }
-inline DeviceAddr to_addr(CUdeviceptr pointer) { return DeviceAddr{pointer}; }
-inline void* to_pointer(CUdeviceptr pointer) { return reinterpret_cast<void*>(pointer); }
-inline HandleId to_handle(CUmemGenericAllocationHandle handle) { return HandleId{handle}; }
-inline EventId to_event(CUevent event) { return EventId{reinterpret_cast<std::uintptr_t>(event)}; }
+inline bool exists(const Process& process, int device) {
+  return device >= 0 && device < process.device_count();
+}
+inline DeviceAddr to_addr(CUdeviceptr pointer) {
+  return DeviceAddr{pointer};
+}
+inline void* to_pointer(CUdeviceptr pointer) {
+  return reinterpret_cast<void*>(pointer);
+}
+inline HandleId to_handle(CUmemGenericAllocationHandle handle) {
+  return HandleId{handle};
+}
+inline EventId to_event(CUevent event) {
+  return EventId{reinterpret_cast<std::uintptr_t>(event)};
+}
 
 }  // namespace levee::simgpu::driver

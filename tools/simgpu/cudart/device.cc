@@ -1,4 +1,5 @@
-// Devices: which there are, what they are, which one the thread uses, and who may read whose memory.
+// Devices: which there are, what they are, which one the thread uses, and who may read whose
+// memory.
 #include <cstdio>
 #include <cstring>
 
@@ -9,17 +10,19 @@
 using levee::DeviceId;
 using levee::simgpu::ApiDomain;
 using levee::simgpu::ApiFunction;
-using levee::simgpu::Process;
 using levee::simgpu::current_device;
 using levee::simgpu::device_attribute;
 using levee::simgpu::native_code;
+using levee::simgpu::Process;
 using levee::simgpu::this_thread;
 using levee::simgpu::cudart::answer;
 using levee::simgpu::cudart::put;
 
 namespace {
 
-bool exists(const Process& process, int device) { return device >= 0 && device < process.device_count(); }
+bool exists(const Process& process, int device) {
+  return device >= 0 && device < process.device_count();
+}
 
 int attribute(int device, int which) {
   int value = 0;
@@ -35,7 +38,8 @@ void fill_properties(const Process& process, int device, cudaDeviceProp* out) {
   std::snprintf(out->name, sizeof out->name, "%s", levee::simgpu::device_name(device).c_str());
   const auto uuid = levee::simgpu::device_uuid(device);
   std::memcpy(out->uuid.bytes, uuid.data(), uuid.size());
-  out->totalGlobalMem = const_cast<Process&>(process).model().device(DeviceId{device}).total_memory.value;
+  out->totalGlobalMem =
+      const_cast<Process&>(process).model().device(DeviceId{device}).total_memory.value;
   out->sharedMemPerBlock = size(8);
   out->regsPerBlock = get(12);
   out->warpSize = get(10);
@@ -134,7 +138,8 @@ void fill_properties(const Process& process, int device, cudaDeviceProp* out) {
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  static ApiFunction api{"cudaGetDeviceCount", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGetDeviceCount_v3020};
+  static ApiFunction api{"cudaGetDeviceCount", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGetDeviceCount_v3020};
   put(count, 0);
   return answer(api, [&](Process& process) {
     put(count, process.device_count());
@@ -143,7 +148,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaGetDevice(int* device) {
-  static ApiFunction api{"cudaGetDevice", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020};
+  static ApiFunction api{"cudaGetDevice", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020};
   return answer(api, [&](Process&) {
     put(device, this_thread().device);
     return 0;
@@ -151,7 +157,8 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  static ApiFunction api{"cudaSetDevice", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020};
+  static ApiFunction api{"cudaSetDevice", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020};
   return answer(api, [&](Process& process) {
     if (!exists(process, device)) return int{cudaErrorInvalidDevice};
     this_thread().device = device;
@@ -162,7 +169,8 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaInitDevice(int device, unsigned int, unsigned int) {
-  static ApiFunction api{"cudaInitDevice", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaInitDevice_v12000};
+  static ApiFunction api{"cudaInitDevice", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaInitDevice_v12000};
   return answer(api, [&](Process& process) {
     if (!exists(process, device)) return int{cudaErrorInvalidDevice};
     process.activate(device);
@@ -186,7 +194,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device)
                          CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetAttribute_v5000};
   return answer(api, [&](Process& process) {
     if (!exists(process, device)) return int{cudaErrorInvalidDevice};
-    return value != nullptr && device_attribute(device, which, value) ? 0 : int{cudaErrorInvalidValue};
+    return value != nullptr && device_attribute(device, which, value) ? 0
+                                                                      : int{cudaErrorInvalidValue};
   });
 }
 
@@ -196,7 +205,8 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   return answer(api, [&](Process& process) {
     if (!exists(process, device)) return int{cudaErrorInvalidDevice};
     if (text == nullptr || length <= 0) return int{cudaErrorInvalidValue};
-    std::snprintf(text, static_cast<std::size_t>(length), "%s", levee::simgpu::device_bus_id(device, 4).c_str());
+    std::snprintf(text, static_cast<std::size_t>(length), "%s",
+                  levee::simgpu::device_bus_id(device, 4).c_str());
     return 0;
   });
 }
@@ -213,7 +223,8 @@ cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  static ApiFunction api{"cudaDriverGetVersion", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDriverGetVersion_v3020};
+  static ApiFunction api{"cudaDriverGetVersion", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaDriverGetVersion_v3020};
   return answer(api, [&](Process&) {
     put(version, levee::simgpu::kCudaVersion);
     return 0;
@@ -226,9 +237,11 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  static ApiFunction api{"cudaDeviceSynchronize", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020};
+  static ApiFunction api{"cudaDeviceSynchronize", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020};
   return answer(api, [](Process& process) {
-    levee::simgpu::activity::SyncScope scope(process, levee::simgpu::activity::SyncType::kContext, nullptr);
+    levee::simgpu::activity::SyncScope scope(process, levee::simgpu::activity::SyncType::kContext,
+                                             nullptr);
     const int code = native_code(process.model().synchronize_device(current_device()));
     process.host_functions().drain();
     return code;
@@ -236,9 +249,11 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaDeviceReset() {
-  static ApiFunction api{"cudaDeviceReset", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020};
+  static ApiFunction api{"cudaDeviceReset", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020};
   // Memory that nobody freed stays taken: a program that resets and goes on is not modelled.
-  return answer(api, [](Process& process) { return process.model().synchronize_device(current_device()); });
+  return answer(
+      api, [](Process& process) { return process.model().synchronize_device(current_device()); });
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -252,22 +267,35 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
-  static ApiFunction api{"cudaDeviceGetLimit", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetLimit_v3020};
+  static ApiFunction api{"cudaDeviceGetLimit", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetLimit_v3020};
   return answer(api, [&](Process&) {
     if (value == nullptr) return int{cudaErrorInvalidValue};
     switch (limit) {
-      case cudaLimitStackSize: *value = 1024; return 0;
-      case cudaLimitPrintfFifoSize: *value = 1 << 20; return 0;
-      case cudaLimitMallocHeapSize: *value = 8 << 20; return 0;
-      case cudaLimitMaxL2FetchGranularity: *value = 64; return 0;
-      case cudaLimitPersistingL2CacheSize: *value = 0; return 0;
-      default: return int{cudaErrorUnsupportedLimit};
+      case cudaLimitStackSize:
+        *value = 1024;
+        return 0;
+      case cudaLimitPrintfFifoSize:
+        *value = 1 << 20;
+        return 0;
+      case cudaLimitMallocHeapSize:
+        *value = 8 << 20;
+        return 0;
+      case cudaLimitMaxL2FetchGranularity:
+        *value = 64;
+        return 0;
+      case cudaLimitPersistingL2CacheSize:
+        *value = 0;
+        return 0;
+      default:
+        return int{cudaErrorUnsupportedLimit};
     }
   });
 }
 
 cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) {
-  static ApiFunction api{"cudaDeviceSetLimit", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSetLimit_v3020};
+  static ApiFunction api{"cudaDeviceSetLimit", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSetLimit_v3020};
   return answer(api, [](Process&) { return 0; });
 }
 
@@ -276,14 +304,18 @@ cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {
+  return cudaSuccess;
+}
 
 cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
   put(flags, unsigned{cudaDeviceMapHost});
   return cudaSuccess;
 }
 
-cudaError_t cudaSetDeviceFlags(unsigned int) { return cudaSuccess; }
+cudaError_t cudaSetDeviceFlags(unsigned int) {
+  return cudaSuccess;
+}
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   static ApiFunction api{"cudaDeviceCanAccessPeer", ApiDomain::kRuntime,
@@ -311,7 +343,9 @@ cudaError_t cudaDeviceDisablePeerAccess(int peer) {
                          CUPTI_RUNTIME_TRACE_CBID_cudaDeviceDisablePeerAccess_v4000};
   return answer(api, [&](Process& process) {
     if (!exists(process, peer)) return int{cudaErrorInvalidDevice};
-    return process.set_peer_access(this_thread().device, peer, false) ? 0 : int{cudaErrorPeerAccessNotEnabled};
+    return process.set_peer_access(this_thread().device, peer, false)
+               ? 0
+               : int{cudaErrorPeerAccessNotEnabled};
   });
 }
 
@@ -319,19 +353,22 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr which, int f
   static ApiFunction api{"cudaDeviceGetP2PAttribute", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetP2PAttribute_v8000};
   return answer(api, [&](Process& process) {
-    if (!exists(process, from) || !exists(process, to) || from == to) return int{cudaErrorInvalidDevice};
+    if (!exists(process, from) || !exists(process, to) || from == to)
+      return int{cudaErrorInvalidDevice};
     put(value, which == cudaDevP2PAttrPerformanceRank ? 0 : 1);
     return 0;
   });
 }
 
 cudaError_t cudaProfilerStart() {
-  static ApiFunction api{"cudaProfilerStart", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000};
+  static ApiFunction api{"cudaProfilerStart", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000};
   return answer(api, [](Process&) { return 0; });
 }
 
 cudaError_t cudaProfilerStop() {
-  static ApiFunction api{"cudaProfilerStop", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000};
+  static ApiFunction api{"cudaProfilerStop", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000};
   return answer(api, [](Process&) { return 0; });
 }
 

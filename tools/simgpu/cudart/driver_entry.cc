@@ -14,11 +14,13 @@ namespace {
 
 using GetProcAddress = int (*)(const char*, void**, int, std::uint64_t, int*);
 
-/// cuGetProcAddress_v2 of the stand-in driver, which is found by the name that every program uses for it.
+/// cuGetProcAddress_v2 of the stand-in driver, which is found by the name that every program uses
+/// for it.
 GetProcAddress driver() {
   static const auto function = [] {
     void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    return reinterpret_cast<GetProcAddress>(library != nullptr ? dlsym(library, "cuGetProcAddress_v2") : nullptr);
+    return reinterpret_cast<GetProcAddress>(
+        library != nullptr ? dlsym(library, "cuGetProcAddress_v2") : nullptr);
   }();
   return function;
 }
@@ -27,7 +29,8 @@ int find(const char* symbol, void** function, cudaDriverEntryPointQueryResult* s
   if (symbol == nullptr || function == nullptr) return cudaErrorInvalidValue;
   *function = nullptr;
   if (driver() != nullptr) driver()(symbol, function, levee::simgpu::kCudaVersion, 0, nullptr);
-  put(status, *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound);
+  put(status,
+      *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound);
   // Without a place for the status the missing function is the call's own error.
   return *function != nullptr || status != nullptr ? 0 : int{cudaErrorInvalidValue};
 }
@@ -36,7 +39,8 @@ int find(const char* symbol, void** function, cudaDriverEntryPointQueryResult* s
 
 extern "C" {
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned int, unsigned long long,
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned int,
+                                             unsigned long long,
                                              cudaDriverEntryPointQueryResult* status) {
   static ApiFunction api{"cudaGetDriverEntryPointByVersion", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaGetDriverEntryPointByVersion_v12050};
@@ -52,7 +56,8 @@ cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigne
 
 cudaError_t cudaGetExportTable(const void** table, const cudaUUID_t*) {
   put(table, static_cast<const void*>(nullptr));
-  return cudaErrorNotSupported;  // private tables of NVIDIA's own libraries, which are not in use here
+  return cudaErrorNotSupported;  // private tables of NVIDIA's own libraries, which are not in use
+                                 // here
 }
 
 }  // extern "C"

@@ -17,7 +17,9 @@ cudaError_t cudaGetLastError() {
   return static_cast<cudaError_t>(error);
 }
 
-cudaError_t cudaPeekAtLastError() { return static_cast<cudaError_t>(this_thread().last_error); }
+cudaError_t cudaPeekAtLastError() {
+  return static_cast<cudaError_t>(this_thread().last_error);
+}
 
 const char* cudaGetErrorName(cudaError_t error) {
   const auto* known = find_error(error);

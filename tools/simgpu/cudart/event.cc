@@ -5,9 +5,9 @@
 using levee::device::sim::EventOptions;
 using levee::simgpu::ApiDomain;
 using levee::simgpu::ApiFunction;
-using levee::simgpu::Process;
 using levee::simgpu::current_device;
 using levee::simgpu::native_code;
+using levee::simgpu::Process;
 using levee::simgpu::this_thread;
 using levee::simgpu::to_stream;
 using levee::simgpu::activity::SyncScope;
@@ -20,7 +20,8 @@ namespace {
 
 int create(Process& process, cudaEvent_t* event, unsigned flags) {
   if (event == nullptr) return cudaErrorInvalidValue;
-  if ((flags & cudaEventInterprocess) != 0 && (flags & cudaEventDisableTiming) == 0) return cudaErrorInvalidValue;
+  if ((flags & cudaEventInterprocess) != 0 && (flags & cudaEventDisableTiming) == 0)
+    return cudaErrorInvalidValue;
   process.activate(this_thread().device);
   EventOptions options;
   options.timing = (flags & cudaEventDisableTiming) == 0;
@@ -36,7 +37,8 @@ int create(Process& process, cudaEvent_t* event, unsigned flags) {
 extern "C" {
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  static ApiFunction api{"cudaEventCreate", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaEventCreate_v3020};
+  static ApiFunction api{"cudaEventCreate", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaEventCreate_v3020};
   return answer(api, [&](Process& process) { return create(process, event, 0); });
 }
 
@@ -47,12 +49,15 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  static ApiFunction api{"cudaEventDestroy", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaEventDestroy_v3020};
-  return answer(api, [&](Process& process) { return process.model().destroy_event(to_event(event)); });
+  static ApiFunction api{"cudaEventDestroy", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaEventDestroy_v3020};
+  return answer(api,
+                [&](Process& process) { return process.model().destroy_event(to_event(event)); });
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  static ApiFunction api{"cudaEventRecord", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020};
+  static ApiFunction api{"cudaEventRecord", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020};
   return answer(api, [&](Process& process) {
     return process.model().record_event(to_event(event), current_device(), to_stream(stream));
   });
@@ -68,7 +73,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  static ApiFunction api{"cudaEventQuery", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020};
+  static ApiFunction api{"cudaEventQuery", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020};
   return answer(api, [&](Process& process) {
     const int code = native_code(process.model().query_event(to_event(event)));
     if (code == 0) process.host_functions().drain();
@@ -77,7 +83,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  static ApiFunction api{"cudaEventSynchronize", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaEventSynchronize_v3020};
+  static ApiFunction api{"cudaEventSynchronize", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaEventSynchronize_v3020};
   return answer(api, [&](Process& process) {
     SyncScope scope(process, SyncType::kEvent, nullptr);
     const int code = native_code(process.model().synchronize_event(to_event(event)));
@@ -87,7 +94,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  static ApiFunction api{"cudaEventElapsedTime", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaEventElapsedTime_v3020};
+  static ApiFunction api{"cudaEventElapsedTime", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaEventElapsedTime_v3020};
   return answer(api, [&](Process& process) {
     if (milliseconds == nullptr) return int{cudaErrorInvalidValue};
     const auto elapsed = process.model().elapsed(to_event(start), to_event(end));

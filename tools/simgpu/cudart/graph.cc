@@ -1,5 +1,6 @@
-// Capture and graphs. The graphs themselves are the model's; here are the handles that it does not know (user objects, conditions) and
-// the list of live graphs, through which a node finds its graph.
+// Capture and graphs. The graphs themselves are the model's; here are the handles that it does not
+// know (user objects, conditions) and the list of live graphs, through which a node finds its
+// graph.
 #include "tools/simgpu/cudart/graph_registry.h"
 
 #include <algorithm>
@@ -20,9 +21,9 @@ using levee::device::sim::Work;
 using levee::device::sim::WorkKind;
 using levee::simgpu::ApiDomain;
 using levee::simgpu::ApiFunction;
-using levee::simgpu::Process;
 using levee::simgpu::current_device;
 using levee::simgpu::native_code;
+using levee::simgpu::Process;
 using levee::simgpu::this_thread;
 using levee::simgpu::to_stream;
 using levee::simgpu::cudart::answer;
@@ -31,18 +32,33 @@ using levee::simgpu::cudart::put;
 
 namespace {
 
-GraphId to_graph(cudaGraph_t graph) { return GraphId{reinterpret_cast<std::uintptr_t>(graph)}; }
-cudaGraph_t to_cuda(GraphId graph) { return reinterpret_cast<cudaGraph_t>(graph.value); }
-GraphNodeId to_node(cudaGraphNode_t node) { return GraphNodeId{reinterpret_cast<std::uintptr_t>(node)}; }
-cudaGraphNode_t to_cuda(GraphNodeId node) { return reinterpret_cast<cudaGraphNode_t>(node.value); }
-ExecId to_exec(cudaGraphExec_t exec) { return ExecId{reinterpret_cast<std::uintptr_t>(exec)}; }
-cudaGraphExec_t to_cuda(ExecId exec) { return reinterpret_cast<cudaGraphExec_t>(exec.value); }
+GraphId to_graph(cudaGraph_t graph) {
+  return GraphId{reinterpret_cast<std::uintptr_t>(graph)};
+}
+cudaGraph_t to_cuda(GraphId graph) {
+  return reinterpret_cast<cudaGraph_t>(graph.value);
+}
+GraphNodeId to_node(cudaGraphNode_t node) {
+  return GraphNodeId{reinterpret_cast<std::uintptr_t>(node)};
+}
+cudaGraphNode_t to_cuda(GraphNodeId node) {
+  return reinterpret_cast<cudaGraphNode_t>(node.value);
+}
+ExecId to_exec(cudaGraphExec_t exec) {
+  return ExecId{reinterpret_cast<std::uintptr_t>(exec)};
+}
+cudaGraphExec_t to_cuda(ExecId exec) {
+  return reinterpret_cast<cudaGraphExec_t>(exec.value);
+}
 
 cudaStreamCaptureStatus to_cuda(CaptureStatus status) {
   switch (status) {
-    case CaptureStatus::kActive: return cudaStreamCaptureStatusActive;
-    case CaptureStatus::kInvalidated: return cudaStreamCaptureStatusInvalidated;
-    default: return cudaStreamCaptureStatusNone;
+    case CaptureStatus::kActive:
+      return cudaStreamCaptureStatusActive;
+    case CaptureStatus::kInvalidated:
+      return cudaStreamCaptureStatusInvalidated;
+    default:
+      return cudaStreamCaptureStatusNone;
   }
 }
 
@@ -54,18 +70,26 @@ std::vector<GraphNodeId> to_nodes(const cudaGraphNode_t* nodes, std::size_t coun
 
 cudaGraphNodeType type_of(WorkKind kind) {
   switch (kind) {
-    case WorkKind::kKernel: return cudaGraphNodeTypeKernel;
+    case WorkKind::kKernel:
+      return cudaGraphNodeTypeKernel;
     case WorkKind::kMemcpyHostToDevice:
     case WorkKind::kMemcpyDeviceToHost:
     case WorkKind::kMemcpyDeviceToDevice:
     case WorkKind::kMemcpyPeer:
-    case WorkKind::kMemcpyHostToHost: return cudaGraphNodeTypeMemcpy;
-    case WorkKind::kMemset: return cudaGraphNodeTypeMemset;
-    case WorkKind::kHostFunction: return cudaGraphNodeTypeHost;
-    case WorkKind::kChildGraph: return cudaGraphNodeTypeGraph;
-    case WorkKind::kEventRecord: return cudaGraphNodeTypeEventRecord;
-    case WorkKind::kEventWait: return cudaGraphNodeTypeWaitEvent;
-    case WorkKind::kEmpty: return cudaGraphNodeTypeEmpty;
+    case WorkKind::kMemcpyHostToHost:
+      return cudaGraphNodeTypeMemcpy;
+    case WorkKind::kMemset:
+      return cudaGraphNodeTypeMemset;
+    case WorkKind::kHostFunction:
+      return cudaGraphNodeTypeHost;
+    case WorkKind::kChildGraph:
+      return cudaGraphNodeTypeGraph;
+    case WorkKind::kEventRecord:
+      return cudaGraphNodeTypeEventRecord;
+    case WorkKind::kEventWait:
+      return cudaGraphNodeTypeWaitEvent;
+    case WorkKind::kEmpty:
+      return cudaGraphNodeTypeEmpty;
   }
   return cudaGraphNodeTypeEmpty;
 }
@@ -82,7 +106,8 @@ void put_list(const std::vector<From>& from, cudaGraphNode_t* to, std::size_t* c
   }
 }
 
-int list_nodes(Process& process, cudaGraph_t graph, bool roots_only, cudaGraphNode_t* to, std::size_t* count) {
+int list_nodes(Process& process, cudaGraph_t graph, bool roots_only, cudaGraphNode_t* to,
+               std::size_t* count) {
   if (count == nullptr) return cudaErrorInvalidValue;
   const auto nodes = process.model().graph_nodes(to_graph(graph));
   if (!nodes.ok()) return native_code(nodes.status());
@@ -95,7 +120,8 @@ int list_nodes(Process& process, cudaGraph_t graph, bool roots_only, cudaGraphNo
 }
 
 /// The node and its graph's other nodes; false if no live graph has it.
-bool find_node(Process& process, cudaGraphNode_t node, GraphNodeInfo* out, std::vector<GraphNodeInfo>* all) {
+bool find_node(Process& process, cudaGraphNode_t node, GraphNodeInfo* out,
+               std::vector<GraphNodeInfo>* all) {
   for (const GraphId graph : graphs().live()) {
     const auto nodes = process.model().graph_nodes(graph);
     if (!nodes.ok()) continue;
@@ -111,23 +137,26 @@ bool find_node(Process& process, cudaGraphNode_t node, GraphNodeInfo* out, std::
 
 int begin_capture(Process& process, cudaStream_t stream, cudaStreamCaptureMode mode) {
   process.activate(this_thread().device);
-  return native_code(
-      process.model().begin_capture(current_device(), to_stream(stream), static_cast<CaptureMode>(mode)));
+  return native_code(process.model().begin_capture(current_device(), to_stream(stream),
+                                                   static_cast<CaptureMode>(mode)));
 }
 
-int add_node(Process& process, cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-             std::size_t count, const Work& work) {
+int add_node(Process& process, cudaGraphNode_t* node, cudaGraph_t graph,
+             const cudaGraphNode_t* dependencies, std::size_t count, const Work& work) {
   const auto made = process.model().add_node(to_graph(graph), to_nodes(dependencies, count), work);
   if (!made.ok()) return native_code(made.status());
   put(node, to_cuda(*made));
   return 0;
 }
 
-/// A conditional node: its bodies run once at each launch, since nothing ever computes the condition.
-int add_conditional(Process& process, cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                    std::size_t count, cudaConditionalNodeParams* parameters) {
+/// A conditional node: its bodies run once at each launch, since nothing ever computes the
+/// condition.
+int add_conditional(Process& process, cudaGraphNode_t* node, cudaGraph_t graph,
+                    const cudaGraphNode_t* dependencies, std::size_t count,
+                    cudaConditionalNodeParams* parameters) {
   std::vector<GraphNodeId> after = to_nodes(dependencies, count);
-  auto* bodies = new cudaGraph_t[parameters->size];  // belongs to the graph; CUDA frees it with the graph
+  auto* bodies =
+      new cudaGraph_t[parameters->size];  // belongs to the graph; CUDA frees it with the graph
   graphs().keep_until_destroyed(to_graph(graph), [bodies] { delete[] bodies; });
   for (unsigned i = 0; i < parameters->size; ++i) {
     const auto body = process.model().create_graph();
@@ -142,12 +171,15 @@ int add_conditional(Process& process, cudaGraphNode_t* node, cudaGraph_t graph, 
   return add_node(process, node, graph, dependencies, count, work);
 }
 
-int add_any_node(Process& process, cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                 std::size_t count, cudaGraphNodeParams* parameters) {
+int add_any_node(Process& process, cudaGraphNode_t* node, cudaGraph_t graph,
+                 const cudaGraphNode_t* dependencies, std::size_t count,
+                 cudaGraphNodeParams* parameters) {
   if (parameters == nullptr) return cudaErrorInvalidValue;
   Work work;
   switch (parameters->type) {
-    case cudaGraphNodeTypeEmpty: work.kind = WorkKind::kEmpty; break;
+    case cudaGraphNodeTypeEmpty:
+      work.kind = WorkKind::kEmpty;
+      break;
     case cudaGraphNodeTypeKernel: {
       const levee::simgpu::Kernel* kernel = levee::simgpu::kernels().find(parameters->kernel.func);
       if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
@@ -161,15 +193,16 @@ int add_any_node(Process& process, cudaGraphNode_t* node, cudaGraph_t graph, con
       work.effect = [fn = parameters->host.fn, data = parameters->host.userData] { fn(data); };
       break;
     case cudaGraphNodeTypeGraph: {
-      const auto made = process.model().add_child_graph(to_graph(graph), to_nodes(dependencies, count),
-                                                        to_graph(parameters->graph.graph));
+      const auto made = process.model().add_child_graph(
+          to_graph(graph), to_nodes(dependencies, count), to_graph(parameters->graph.graph));
       if (!made.ok()) return native_code(made.status());
       put(node, to_cuda(*made));
       return 0;
     }
     case cudaGraphNodeTypeConditional:
       return add_conditional(process, node, graph, dependencies, count, &parameters->conditional);
-    default: return cudaErrorNotSupported;
+    default:
+      return cudaErrorNotSupported;
   }
   return add_node(process, node, graph, dependencies, count, work);
 }
@@ -195,18 +228,22 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   return answer(api, [&](Process& process) { return begin_capture(process, stream, mode); });
 }
 
-cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                                          const cudaGraphEdgeData*, size_t count, cudaStreamCaptureMode mode) {
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                          const cudaGraphNode_t* dependencies,
+                                          const cudaGraphEdgeData*, size_t count,
+                                          cudaStreamCaptureMode mode) {
   static ApiFunction api{"cudaStreamBeginCaptureToGraph", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaStreamBeginCaptureToGraph_v12030};
   return answer(api, [&](Process& process) {
     return process.model().begin_capture_to(current_device(), to_stream(stream), to_graph(graph),
-                                            to_nodes(dependencies, count), static_cast<CaptureMode>(mode));
+                                            to_nodes(dependencies, count),
+                                            static_cast<CaptureMode>(mode));
   });
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  static ApiFunction api{"cudaStreamEndCapture", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamEndCapture_v10000};
+  static ApiFunction api{"cudaStreamEndCapture", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamEndCapture_v10000};
   return answer(api, [&](Process& process) {
     put(graph, cudaGraph_t{nullptr});
     const auto made = process.model().end_capture(current_device(), to_stream(stream));
@@ -229,8 +266,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   });
 }
 
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                                     cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                     unsigned long long* id, cudaGraph_t* graph,
+                                     const cudaGraphNode_t** dependencies,
                                      const cudaGraphEdgeData** edges, size_t* count) {
   static ApiFunction api{"cudaStreamGetCaptureInfo", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaStreamGetCaptureInfo_v10010};
@@ -257,12 +295,14 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
   });
 }
 
-cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* dependencies, const cudaGraphEdgeData*,
-                                                size_t count, unsigned int flags) {
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* dependencies,
+                                                const cudaGraphEdgeData*, size_t count,
+                                                unsigned int flags) {
   static ApiFunction api{"cudaStreamUpdateCaptureDependencies", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaStreamUpdateCaptureDependencies_v11030};
   return answer(api, [&](Process& process) {
-    return process.model().update_capture_dependencies(current_device(), to_stream(stream), to_nodes(dependencies, count),
+    return process.model().update_capture_dependencies(current_device(), to_stream(stream),
+                                                       to_nodes(dependencies, count),
                                                        flags == cudaStreamSetCaptureDependencies);
   });
 }
@@ -272,7 +312,8 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
                          CUPTI_RUNTIME_TRACE_CBID_cudaThreadExchangeStreamCaptureMode_v10010};
   return answer(api, [&](Process& process) {
     if (mode == nullptr) return int{cudaErrorInvalidValue};
-    *mode = static_cast<cudaStreamCaptureMode>(process.model().exchange_capture_mode(static_cast<CaptureMode>(*mode)));
+    *mode = static_cast<cudaStreamCaptureMode>(
+        process.model().exchange_capture_mode(static_cast<CaptureMode>(*mode)));
     return 0;
   });
 }
@@ -280,7 +321,8 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 // ---- Building
 
 cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned int) {
-  static ApiFunction api{"cudaGraphCreate", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphCreate_v10000};
+  static ApiFunction api{"cudaGraphCreate", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphCreate_v10000};
   return answer(api, [&](Process& process) {
     const auto made = process.model().create_graph();
     if (!made.ok()) return native_code(made.status());
@@ -291,7 +333,8 @@ cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned int) {
 }
 
 cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
-  static ApiFunction api{"cudaGraphClone", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphClone_v10000};
+  static ApiFunction api{"cudaGraphClone", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphClone_v10000};
   return answer(api, [&](Process& process) {
     const auto made = process.model().clone_graph(to_graph(graph));
     if (!made.ok()) return native_code(made.status());
@@ -302,7 +345,8 @@ cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  static ApiFunction api{"cudaGraphDestroy", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphDestroy_v10000};
+  static ApiFunction api{"cudaGraphDestroy", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphDestroy_v10000};
   return answer(api, [&](Process& process) {
     const int code = native_code(process.model().destroy_graph(to_graph(graph)));
     if (code == 0) graphs().destroyed(to_graph(graph));
@@ -310,15 +354,20 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   });
 }
 
-cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                             const cudaGraphEdgeData*, size_t count, cudaGraphNodeParams* parameters) {
-  static ApiFunction api{"cudaGraphAddNode", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphAddNode_v12020};
-  return answer(api, [&](Process& process) { return add_any_node(process, node, graph, dependencies, count, parameters); });
+cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                             const cudaGraphNode_t* dependencies, const cudaGraphEdgeData*,
+                             size_t count, cudaGraphNodeParams* parameters) {
+  static ApiFunction api{"cudaGraphAddNode", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphAddNode_v12020};
+  return answer(api, [&](Process& process) {
+    return add_any_node(process, node, graph, dependencies, count, parameters);
+  });
 }
 
-cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                                  size_t count) {
-  static ApiFunction api{"cudaGraphAddEmptyNode", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphAddEmptyNode_v10000};
+cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                  const cudaGraphNode_t* dependencies, size_t count) {
+  static ApiFunction api{"cudaGraphAddEmptyNode", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphAddEmptyNode_v10000};
   return answer(api, [&](Process& process) {
     Work work;
     work.kind = WorkKind::kEmpty;
@@ -326,20 +375,22 @@ cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, cons
   });
 }
 
-cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                                       size_t count, cudaGraph_t child) {
+cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                       const cudaGraphNode_t* dependencies, size_t count,
+                                       cudaGraph_t child) {
   static ApiFunction api{"cudaGraphAddChildGraphNode", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaGraphAddChildGraphNode_v10000};
   return answer(api, [&](Process& process) {
-    const auto made = process.model().add_child_graph(to_graph(graph), to_nodes(dependencies, count), to_graph(child));
+    const auto made = process.model().add_child_graph(
+        to_graph(graph), to_nodes(dependencies, count), to_graph(child));
     if (!made.ok()) return native_code(made.status());
     put(node, to_cuda(*made));
     return 0;
   });
 }
 
-cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* handle, cudaGraph_t graph, unsigned int,
-                                             unsigned int) {
+cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* handle, cudaGraph_t graph,
+                                             unsigned int, unsigned int) {
   static ApiFunction api{"cudaGraphConditionalHandleCreate", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaGraphConditionalHandleCreate_v12030};
   return answer(api, [&](Process& process) {
@@ -353,18 +404,23 @@ cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* handle,
 // ---- Looking
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  static ApiFunction api{"cudaGraphGetNodes", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphGetNodes_v10000};
-  return answer(api, [&](Process& process) { return list_nodes(process, graph, false, nodes, count); });
+  static ApiFunction api{"cudaGraphGetNodes", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphGetNodes_v10000};
+  return answer(api,
+                [&](Process& process) { return list_nodes(process, graph, false, nodes, count); });
 }
 
 cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  static ApiFunction api{"cudaGraphGetRootNodes", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphGetRootNodes_v10000};
-  return answer(api, [&](Process& process) { return list_nodes(process, graph, true, nodes, count); });
+  static ApiFunction api{"cudaGraphGetRootNodes", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphGetRootNodes_v10000};
+  return answer(api,
+                [&](Process& process) { return list_nodes(process, graph, true, nodes, count); });
 }
 
-cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, cudaGraphEdgeData*,
-                              size_t* count) {
-  static ApiFunction api{"cudaGraphGetEdges", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphGetEdges_v10000};
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
+                              cudaGraphEdgeData*, size_t* count) {
+  static ApiFunction api{"cudaGraphGetEdges", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphGetEdges_v10000};
   return answer(api, [&](Process& process) {
     if (count == nullptr) return int{cudaErrorInvalidValue};
     const auto nodes = process.model().graph_nodes(to_graph(graph));
@@ -387,37 +443,41 @@ cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGrap
 }
 
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
-  static ApiFunction api{"cudaGraphNodeGetType", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphNodeGetType_v10000};
+  static ApiFunction api{"cudaGraphNodeGetType", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphNodeGetType_v10000};
   return answer(api, [&](Process& process) {
     GraphNodeInfo info;
     std::vector<GraphNodeInfo> all;
-    if (type == nullptr || !find_node(process, node, &info, &all)) return int{cudaErrorInvalidValue};
+    if (type == nullptr || !find_node(process, node, &info, &all))
+      return int{cudaErrorInvalidValue};
     *type = type_of(info.kind);
     return 0;
   });
 }
 
-cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* dependencies, cudaGraphEdgeData*,
-                                         size_t* count) {
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* dependencies,
+                                         cudaGraphEdgeData*, size_t* count) {
   static ApiFunction api{"cudaGraphNodeGetDependencies", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaGraphNodeGetDependencies_v10000};
   return answer(api, [&](Process& process) {
     GraphNodeInfo info;
     std::vector<GraphNodeInfo> all;
-    if (count == nullptr || !find_node(process, node, &info, &all)) return int{cudaErrorInvalidValue};
+    if (count == nullptr || !find_node(process, node, &info, &all))
+      return int{cudaErrorInvalidValue};
     put_list(info.dependencies, dependencies, count);
     return 0;
   });
 }
 
-cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* dependents, cudaGraphEdgeData*,
-                                           size_t* count) {
+cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* dependents,
+                                           cudaGraphEdgeData*, size_t* count) {
   static ApiFunction api{"cudaGraphNodeGetDependentNodes", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaGraphNodeGetDependentNodes_v10000};
   return answer(api, [&](Process& process) {
     GraphNodeInfo info;
     std::vector<GraphNodeInfo> all;
-    if (count == nullptr || !find_node(process, node, &info, &all)) return int{cudaErrorInvalidValue};
+    if (count == nullptr || !find_node(process, node, &info, &all))
+      return int{cudaErrorInvalidValue};
     std::vector<GraphNodeId> out;
     for (const GraphNodeInfo& other : all) {
       const auto& its = other.dependencies;
@@ -438,7 +498,8 @@ cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned
     if (file == nullptr) return int{cudaErrorOperatingSystem};
     std::fputs("digraph simgpu {\n", file);
     for (const GraphNodeInfo& node : *nodes) {
-      std::fprintf(file, "  n%llu [label=\"%s\"];\n", static_cast<unsigned long long>(node.id.value), node.name);
+      std::fprintf(file, "  n%llu [label=\"%s\"];\n",
+                   static_cast<unsigned long long>(node.id.value), node.name);
       for (const GraphNodeId dependency : node.dependencies) {
         std::fprintf(file, "  n%llu -> n%llu;\n", static_cast<unsigned long long>(dependency.value),
                      static_cast<unsigned long long>(node.id.value));
@@ -453,17 +514,20 @@ cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned
 // ---- Running
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  static ApiFunction api{"cudaGraphInstantiate", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiate_v12000};
+  static ApiFunction api{"cudaGraphInstantiate", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiate_v12000};
   return answer(api, [&](Process& process) { return instantiate(process, exec, graph); });
 }
 
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                          unsigned long long) {
   static ApiFunction api{"cudaGraphInstantiateWithFlags", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiateWithFlags_v11040};
   return answer(api, [&](Process& process) { return instantiate(process, exec, graph); });
 }
 
-cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphInstantiateParams* parameters) {
+cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                           cudaGraphInstantiateParams* parameters) {
   static ApiFunction api{"cudaGraphInstantiateWithParams", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiateWithParams_v12000};
   return answer(api, [&](Process& process) {
@@ -475,22 +539,25 @@ cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t gr
 }
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
-  static ApiFunction api{"cudaGraphUpload", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphUpload_v10000};
+  static ApiFunction api{"cudaGraphUpload", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphUpload_v10000};
   return answer(api, [](Process&) { return 0; });
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  static ApiFunction api{"cudaGraphLaunch", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000};
+  static ApiFunction api{"cudaGraphLaunch", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000};
   return answer(api, [&](Process& process) {
-    const int code = native_code(process.model().launch_graph(current_device(), to_stream(stream), to_exec(exec),
-                                                              this_thread().correlation));
+    const int code = native_code(process.model().launch_graph(
+        current_device(), to_stream(stream), to_exec(exec), this_thread().correlation));
     process.host_functions().wake();
     return code;
   });
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  static ApiFunction api{"cudaGraphExecDestroy", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphExecDestroy_v10000};
+  static ApiFunction api{"cudaGraphExecDestroy", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaGraphExecDestroy_v10000};
   return answer(api, [&](Process& process) {
     const int code = native_code(process.model().destroy_exec(to_exec(exec)));
     if (code == 0) graphs().destroyed(to_exec(exec));
@@ -500,27 +567,36 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 
 // ---- User objects
 
-cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* data, cudaHostFn_t destroy, unsigned int references,
-                                 unsigned int) {
-  static ApiFunction api{"cudaUserObjectCreate", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaUserObjectCreate_v11030};
+cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* data, cudaHostFn_t destroy,
+                                 unsigned int references, unsigned int) {
+  static ApiFunction api{"cudaUserObjectCreate", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaUserObjectCreate_v11030};
   return answer(api, [&](Process&) {
-    if (object == nullptr || destroy == nullptr || references == 0) return int{cudaErrorInvalidValue};
+    if (object == nullptr || destroy == nullptr || references == 0)
+      return int{cudaErrorInvalidValue};
     *object = reinterpret_cast<cudaUserObject_t>(graphs().make_object(data, destroy, references));
     return 0;
   });
 }
 
 cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int count) {
-  static ApiFunction api{"cudaUserObjectRetain", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaUserObjectRetain_v11030};
-  return answer(api, [&](Process&) { return graphs().retain(object, count) ? 0 : int{cudaErrorInvalidValue}; });
+  static ApiFunction api{"cudaUserObjectRetain", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaUserObjectRetain_v11030};
+  return answer(api, [&](Process&) {
+    return graphs().retain(object, count) ? 0 : int{cudaErrorInvalidValue};
+  });
 }
 
 cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned int count) {
-  static ApiFunction api{"cudaUserObjectRelease", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaUserObjectRelease_v11030};
-  return answer(api, [&](Process&) { return graphs().release(object, count) ? 0 : int{cudaErrorInvalidValue}; });
+  static ApiFunction api{"cudaUserObjectRelease", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaUserObjectRelease_v11030};
+  return answer(api, [&](Process&) {
+    return graphs().release(object, count) ? 0 : int{cudaErrorInvalidValue};
+  });
 }
 
-cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned int count, unsigned int flags) {
+cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
+                                      unsigned int count, unsigned int flags) {
   static ApiFunction api{"cudaGraphRetainUserObject", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaGraphRetainUserObject_v11030};
   return answer(api, [&](Process&) {
@@ -529,10 +605,13 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object
   });
 }
 
-cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned int count) {
+cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object,
+                                       unsigned int count) {
   static ApiFunction api{"cudaGraphReleaseUserObject", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaGraphReleaseUserObject_v11030};
-  return answer(api, [&](Process&) { return graphs().detach(to_graph(graph), object, count) ? 0 : int{cudaErrorInvalidValue}; });
+  return answer(api, [&](Process&) {
+    return graphs().detach(to_graph(graph), object, count) ? 0 : int{cudaErrorInvalidValue};
+  });
 }
 
 }  // extern "C"

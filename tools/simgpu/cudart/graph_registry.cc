@@ -17,7 +17,8 @@ UserObject* GraphRegistry::find_locked(cudaUserObject_t object) {
   return at != objects_.end() ? at->first : nullptr;
 }
 
-void GraphRegistry::drop_locked(UserObject* object, std::uint64_t count, std::vector<UserObject>* dead) {
+void GraphRegistry::drop_locked(UserObject* object, std::uint64_t count,
+                                std::vector<UserObject>* dead) {
   object->references -= count;
   if (object->references > 0) return;
   dead->push_back(*object);

@@ -1,7 +1,9 @@
-// What the model does not know of graphs: which are alive, the user objects they hold, and who must be told when they go.
+// What the model does not know of graphs: which are alive, the user objects they hold, and who must
+// be told when they go.
 //
-// Owns the user objects (reference counted, their destructor is called with the last reference, with no lock held). An executable graph
-// holds its own references to what its graph held when it was instantiated. One mutex.
+// Owns the user objects (reference counted, their destructor is called with the last reference,
+// with no lock held). An executable graph holds its own references to what its graph held when it
+// was instantiated. One mutex.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -48,7 +50,8 @@ class GraphRegistry {
   };
   UserObject* find_locked(cudaUserObject_t object) LEVEE_REQUIRES(mutex_);
   /// Gives up references; objects that have none left are appended to `dead`.
-  void drop_locked(UserObject* object, std::uint64_t count, std::vector<UserObject>* dead) LEVEE_REQUIRES(mutex_);
+  void drop_locked(UserObject* object, std::uint64_t count, std::vector<UserObject>* dead)
+      LEVEE_REQUIRES(mutex_);
   static void destroy(const std::vector<UserObject>& dead);
 
   mutable base::Mutex mutex_;

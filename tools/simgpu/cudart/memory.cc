@@ -9,11 +9,11 @@ using levee::DeviceId;
 using levee::device::sim::CallKind;
 using levee::simgpu::ApiDomain;
 using levee::simgpu::ApiFunction;
+using levee::simgpu::current_device;
 using levee::simgpu::HostKind;
 using levee::simgpu::HostRange;
-using levee::simgpu::Process;
-using levee::simgpu::current_device;
 using levee::simgpu::native_code;
+using levee::simgpu::Process;
 using levee::simgpu::this_thread;
 using levee::simgpu::to_addr;
 using levee::simgpu::cudart::answer;
@@ -32,10 +32,13 @@ int allocate(Process& process, void** pointer, std::size_t bytes) {
   return 0;
 }
 
-int allocate_host(Process& process, void** pointer, std::size_t bytes, unsigned flags, HostKind kind) {
+int allocate_host(Process& process, void** pointer, std::size_t bytes, unsigned flags,
+                  HostKind kind) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   *pointer = nullptr;
-  if (const auto status = process.model().note_call(CallKind::kHostAlloc, current_device(), Bytes{bytes}); !status.ok()) {
+  if (const auto status =
+          process.model().note_call(CallKind::kHostAlloc, current_device(), Bytes{bytes});
+      !status.ok()) {
     return native_code(status);
   }
   if (bytes == 0) return 0;
@@ -48,12 +51,14 @@ int allocate_host(Process& process, void** pointer, std::size_t bytes, unsigned 
 extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
-  static ApiFunction api{"cudaMalloc", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMalloc_v3020};
+  static ApiFunction api{"cudaMalloc", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMalloc_v3020};
   return answer(api, [&](Process& process) { return allocate(process, pointer, bytes); });
 }
 
 cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
-  static ApiFunction api{"cudaMallocPitch", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMallocPitch_v3020};
+  static ApiFunction api{"cudaMallocPitch", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMallocPitch_v3020};
   return answer(api, [&](Process& process) {
     const std::size_t row = (width + 511) / 512 * 512;
     put(pitch, row);
@@ -67,8 +72,10 @@ cudaError_t cudaFree(void* pointer) {
     process.activate(this_thread().device);
     // Managed memory is freed by the same call; it is host memory here.
     const auto host = process.host_memory().find(pointer);
-    if (host && host->kind == HostKind::kManaged && host->base == reinterpret_cast<std::uintptr_t>(pointer)) {
-      const int code = native_code(process.model().note_call(CallKind::kFree, current_device(), host->bytes));
+    if (host && host->kind == HostKind::kManaged &&
+        host->base == reinterpret_cast<std::uintptr_t>(pointer)) {
+      const int code =
+          native_code(process.model().note_call(CallKind::kFree, current_device(), host->bytes));
       if (code == 0) process.host_memory().free(pointer);
       return code;
     }
@@ -77,7 +84,8 @@ cudaError_t cudaFree(void* pointer) {
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  static ApiFunction api{"cudaMemGetInfo", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemGetInfo_v3020};
+  static ApiFunction api{"cudaMemGetInfo", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMemGetInfo_v3020};
   return answer(api, [&](Process& process) {
     process.activate(this_thread().device);
     const auto info = process.model().memory_info(current_device());
@@ -89,7 +97,8 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned int flags) {
-  static ApiFunction api{"cudaMallocManaged", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMallocManaged_v6000};
+  static ApiFunction api{"cudaMallocManaged", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMallocManaged_v6000};
   return answer(api, [&](Process& process) {
     if (bytes == 0) return int{cudaErrorInvalidValue};
     return allocate_host(process, pointer, bytes, flags, HostKind::kManaged);
@@ -97,17 +106,24 @@ cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned int flags) 
 }
 
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
-  static ApiFunction api{"cudaHostAlloc", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaHostAlloc_v3020};
-  return answer(api, [&](Process& process) { return allocate_host(process, pointer, bytes, flags, HostKind::kPinned); });
+  static ApiFunction api{"cudaHostAlloc", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaHostAlloc_v3020};
+  return answer(api, [&](Process& process) {
+    return allocate_host(process, pointer, bytes, flags, HostKind::kPinned);
+  });
 }
 
 cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
-  static ApiFunction api{"cudaMallocHost", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMallocHost_v3020};
-  return answer(api, [&](Process& process) { return allocate_host(process, pointer, bytes, 0, HostKind::kPinned); });
+  static ApiFunction api{"cudaMallocHost", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMallocHost_v3020};
+  return answer(api, [&](Process& process) {
+    return allocate_host(process, pointer, bytes, 0, HostKind::kPinned);
+  });
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
-  static ApiFunction api{"cudaFreeHost", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaFreeHost_v3020};
+  static ApiFunction api{"cudaFreeHost", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaFreeHost_v3020};
   return answer(api, [&](Process& process) {
     const auto status = process.model().note_call(CallKind::kHostFree, current_device());
     if (!status.ok() || pointer == nullptr) return native_code(status);
@@ -116,10 +132,12 @@ cudaError_t cudaFreeHost(void* pointer) {
 }
 
 cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned int flags) {
-  static ApiFunction api{"cudaHostRegister", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaHostRegister_v4000};
+  static ApiFunction api{"cudaHostRegister", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaHostRegister_v4000};
   return answer(api, [&](Process& process) {
     if (pointer == nullptr || bytes == 0) return int{cudaErrorInvalidValue};
-    const auto status = process.model().note_call(CallKind::kHostRegister, current_device(), Bytes{bytes});
+    const auto status =
+        process.model().note_call(CallKind::kHostRegister, current_device(), Bytes{bytes});
     if (!status.ok()) return native_code(status);
     return process.host_memory().add(pointer, Bytes{bytes}, flags, this_thread().device)
                ? 0
@@ -128,7 +146,8 @@ cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned int flags) {
 }
 
 cudaError_t cudaHostUnregister(void* pointer) {
-  static ApiFunction api{"cudaHostUnregister", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaHostUnregister_v4000};
+  static ApiFunction api{"cudaHostUnregister", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaHostUnregister_v4000};
   return answer(api, [&](Process& process) {
     const auto status = process.model().note_call(CallKind::kHostUnregister, current_device());
     if (!status.ok()) return native_code(status);
@@ -140,14 +159,16 @@ cudaError_t cudaHostGetDevicePointer(void** device_pointer, void* pointer, unsig
   static ApiFunction api{"cudaHostGetDevicePointer", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaHostGetDevicePointer_v3020};
   return answer(api, [&](Process& process) {
-    if (device_pointer == nullptr || !process.host_memory().find(pointer)) return int{cudaErrorInvalidValue};
+    if (device_pointer == nullptr || !process.host_memory().find(pointer))
+      return int{cudaErrorInvalidValue};
     *device_pointer = pointer;
     return 0;
   });
 }
 
 cudaError_t cudaHostGetFlags(unsigned int* flags, void* pointer) {
-  static ApiFunction api{"cudaHostGetFlags", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaHostGetFlags_v3020};
+  static ApiFunction api{"cudaHostGetFlags", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaHostGetFlags_v3020};
   return answer(api, [&](Process& process) {
     const auto found = process.host_memory().find(pointer);
     if (!found || flags == nullptr) return int{cudaErrorInvalidValue};
@@ -164,14 +185,16 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
     std::memset(attributes, 0, sizeof *attributes);
     void* const address = const_cast<void*>(pointer);
     const auto info = process.model().find(to_addr(pointer));
-    if (info.kind != levee::device::sim::MemoryKind::kNone && info.kind != levee::device::sim::MemoryKind::kReserved) {
+    if (info.kind != levee::device::sim::MemoryKind::kNone &&
+        info.kind != levee::device::sim::MemoryKind::kReserved) {
       attributes->type = cudaMemoryTypeDevice;
       attributes->device = info.device.value;
       attributes->devicePointer = address;
       return 0;
     }
     if (const auto host = process.host_memory().find(pointer)) {
-      attributes->type = host->kind == HostKind::kManaged ? cudaMemoryTypeManaged : cudaMemoryTypeHost;
+      attributes->type =
+          host->kind == HostKind::kManaged ? cudaMemoryTypeManaged : cudaMemoryTypeHost;
       attributes->device = host->device;
       attributes->devicePointer = address;
       attributes->hostPointer = address;
@@ -185,23 +208,27 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 
 cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, cudaMemLocation) {
-  static ApiFunction api{"cudaMemAdvise", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemAdvise_v8000};
+  static ApiFunction api{"cudaMemAdvise", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMemAdvise_v8000};
   return answer(api, [](Process&) { return 0; });
 }
 
 cudaError_t cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned int, cudaStream_t) {
-  static ApiFunction api{"cudaMemPrefetchAsync", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemPrefetchAsync_v8000};
+  static ApiFunction api{"cudaMemPrefetchAsync", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMemPrefetchAsync_v8000};
   return answer(api, [](Process&) { return 0; });
 }
 
 // Memory of another process. CUDA answers the same where a driver or a container does not allow it.
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) {
-  static ApiFunction api{"cudaIpcGetMemHandle", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaIpcGetMemHandle_v4010};
+  static ApiFunction api{"cudaIpcGetMemHandle", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaIpcGetMemHandle_v4010};
   return answer(api, [](Process&) { return int{cudaErrorNotSupported}; });
 }
 
 cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned int) {
-  static ApiFunction api{"cudaIpcOpenMemHandle", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaIpcOpenMemHandle_v4010};
+  static ApiFunction api{"cudaIpcOpenMemHandle", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaIpcOpenMemHandle_v4010};
   return answer(api, [](Process&) { return int{cudaErrorNotSupported}; });
 }
 

@@ -1,4 +1,5 @@
-// Stream-ordered memory. One pool per device is modelled; further pools that a program makes are names for their device's one.
+// Stream-ordered memory. One pool per device is modelled; further pools that a program makes are
+// names for their device's one.
 #include <deque>
 #include <map>
 
@@ -9,9 +10,9 @@ using levee::Bytes;
 using levee::DeviceId;
 using levee::simgpu::ApiDomain;
 using levee::simgpu::ApiFunction;
-using levee::simgpu::Process;
 using levee::simgpu::current_device;
 using levee::simgpu::native_code;
+using levee::simgpu::Process;
 using levee::simgpu::this_thread;
 using levee::simgpu::to_addr;
 using levee::simgpu::to_stream;
@@ -77,7 +78,9 @@ Pools& pools() {
   return *value;
 }
 
-cudaMemPool_t to_handle(Pool* pool) { return reinterpret_cast<cudaMemPool_t>(pool); }
+cudaMemPool_t to_handle(Pool* pool) {
+  return reinterpret_cast<cudaMemPool_t>(pool);
+}
 
 int get_attribute(Process& process, const Pool& pool, cudaMemPoolAttr which, void* value) {
   const auto use = process.model().async_pool_use(DeviceId{pool.device});
@@ -85,13 +88,26 @@ int get_attribute(Process& process, const Pool& pool, cudaMemPoolAttr which, voi
   switch (which) {
     case cudaMemPoolReuseFollowEventDependencies:
     case cudaMemPoolReuseAllowOpportunistic:
-    case cudaMemPoolReuseAllowInternalDependencies: *static_cast<int*>(value) = pool.reuse[which]; return 0;
-    case cudaMemPoolAttrReleaseThreshold: *wide = use.release_threshold.value; return 0;
-    case cudaMemPoolAttrReservedMemCurrent: *wide = use.reserved.value; return 0;
-    case cudaMemPoolAttrReservedMemHigh: *wide = use.reserved_high.value; return 0;
-    case cudaMemPoolAttrUsedMemCurrent: *wide = use.used.value; return 0;
-    case cudaMemPoolAttrUsedMemHigh: *wide = use.used_high.value; return 0;
-    default: return cudaErrorInvalidValue;
+    case cudaMemPoolReuseAllowInternalDependencies:
+      *static_cast<int*>(value) = pool.reuse[which];
+      return 0;
+    case cudaMemPoolAttrReleaseThreshold:
+      *wide = use.release_threshold.value;
+      return 0;
+    case cudaMemPoolAttrReservedMemCurrent:
+      *wide = use.reserved.value;
+      return 0;
+    case cudaMemPoolAttrReservedMemHigh:
+      *wide = use.reserved_high.value;
+      return 0;
+    case cudaMemPoolAttrUsedMemCurrent:
+      *wide = use.used.value;
+      return 0;
+    case cudaMemPoolAttrUsedMemHigh:
+      *wide = use.used_high.value;
+      return 0;
+    default:
+      return cudaErrorInvalidValue;
   }
 }
 
@@ -99,24 +115,29 @@ int set_attribute(Process& process, Pool* pool, cudaMemPoolAttr which, const voi
   switch (which) {
     case cudaMemPoolReuseFollowEventDependencies:
     case cudaMemPoolReuseAllowOpportunistic:
-    case cudaMemPoolReuseAllowInternalDependencies: pool->reuse[which] = *static_cast<const int*>(value); return 0;
+    case cudaMemPoolReuseAllowInternalDependencies:
+      pool->reuse[which] = *static_cast<const int*>(value);
+      return 0;
     case cudaMemPoolAttrReleaseThreshold:
-      return native_code(process.model().set_async_pool_threshold(DeviceId{pool->device},
-                                                                  Bytes{*static_cast<const std::uint64_t*>(value)}));
+      return native_code(process.model().set_async_pool_threshold(
+          DeviceId{pool->device}, Bytes{*static_cast<const std::uint64_t*>(value)}));
     case cudaMemPoolAttrReservedMemHigh:
     case cudaMemPoolAttrUsedMemHigh:
       if (*static_cast<const std::uint64_t*>(value) != 0) return cudaErrorInvalidValue;
       return native_code(process.model().reset_async_pool_peaks(DeviceId{pool->device}));
-    default: return cudaErrorInvalidValue;
+    default:
+      return cudaErrorInvalidValue;
   }
 }
 
-int allocate_on(Process& process, void** pointer, std::size_t bytes, int device, cudaStream_t stream) {
+int allocate_on(Process& process, void** pointer, std::size_t bytes, int device,
+                cudaStream_t stream) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   *pointer = nullptr;
   if (bytes == 0) return 0;
   process.activate(device);
-  const auto made = process.model().allocate_async(DeviceId{device}, Bytes{bytes}, to_stream(stream));
+  const auto made =
+      process.model().allocate_async(DeviceId{device}, Bytes{bytes}, to_stream(stream));
   if (!made.ok()) return native_code(made.status());
   *pointer = reinterpret_cast<void*>(made->value);
   return 0;
@@ -127,13 +148,16 @@ int allocate_on(Process& process, void** pointer, std::size_t bytes, int device,
 extern "C" {
 
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
-  static ApiFunction api{"cudaMallocAsync", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMallocAsync_v11020};
+  static ApiFunction api{"cudaMallocAsync", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMallocAsync_v11020};
   return answer(api, [&](Process& process) {
-    return allocate_on(process, pointer, bytes, pools().current_of(this_thread().device)->device, stream);
+    return allocate_on(process, pointer, bytes, pools().current_of(this_thread().device)->device,
+                       stream);
   });
 }
 
-cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t handle, cudaStream_t stream) {
+cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t handle,
+                                    cudaStream_t stream) {
   static ApiFunction api{"cudaMallocFromPoolAsync", ApiDomain::kRuntime,
                          CUPTI_RUNTIME_TRACE_CBID_cudaMallocFromPoolAsync_v11020};
   return answer(api, [&](Process& process) {
@@ -144,8 +168,11 @@ cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t 
 }
 
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
-  static ApiFunction api{"cudaFreeAsync", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaFreeAsync_v11020};
-  return answer(api, [&](Process& process) { return process.model().release_async(to_addr(pointer), to_stream(stream)); });
+  static ApiFunction api{"cudaFreeAsync", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaFreeAsync_v11020};
+  return answer(api, [&](Process& process) {
+    return process.model().release_async(to_addr(pointer), to_stream(stream));
+  });
 }
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* handle, int device) {
@@ -159,7 +186,8 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* handle, int device) {
 }
 
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* handle, int device) {
-  static ApiFunction api{"cudaDeviceGetMemPool", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetMemPool_v11020};
+  static ApiFunction api{"cudaDeviceGetMemPool", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetMemPool_v11020};
   return answer(api, [&](Process& process) {
     if (device < 0 || device >= process.device_count()) return int{cudaErrorInvalidDevice};
     put(handle, to_handle(pools().current_of(device)));
@@ -168,7 +196,8 @@ cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* handle, int device) {
 }
 
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t handle) {
-  static ApiFunction api{"cudaDeviceSetMemPool", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSetMemPool_v11020};
+  static ApiFunction api{"cudaDeviceSetMemPool", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSetMemPool_v11020};
   return answer(api, [&](Process& process) {
     Pool* pool = pools().find(handle);
     if (device < 0 || device >= process.device_count()) return int{cudaErrorInvalidDevice};
@@ -179,20 +208,24 @@ cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t handle) {
 }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* handle, const cudaMemPoolProps* properties) {
-  static ApiFunction api{"cudaMemPoolCreate", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemPoolCreate_v11020};
+  static ApiFunction api{"cudaMemPoolCreate", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMemPoolCreate_v11020};
   return answer(api, [&](Process& process) {
     if (handle == nullptr || properties == nullptr) return int{cudaErrorInvalidValue};
-    if (properties->location.type != cudaMemLocationTypeDevice || properties->handleTypes != cudaMemHandleTypeNone) {
+    if (properties->location.type != cudaMemLocationTypeDevice ||
+        properties->handleTypes != cudaMemHandleTypeNone) {
       return int{cudaErrorNotSupported};
     }
-    if (properties->location.id < 0 || properties->location.id >= process.device_count()) return int{cudaErrorInvalidDevice};
+    if (properties->location.id < 0 || properties->location.id >= process.device_count())
+      return int{cudaErrorInvalidDevice};
     *handle = to_handle(pools().make(properties->location.id, false));
     return 0;
   });
 }
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
-  static ApiFunction api{"cudaMemPoolDestroy", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemPoolDestroy_v11020};
+  static ApiFunction api{"cudaMemPoolDestroy", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMemPoolDestroy_v11020};
   return answer(api, [&](Process&) {
     Pool* pool = pools().find(handle);
     if (pool == nullptr || pool->is_default) return int{cudaErrorInvalidValue};
@@ -222,7 +255,8 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr which,
 }
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t keep) {
-  static ApiFunction api{"cudaMemPoolTrimTo", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemPoolTrimTo_v11020};
+  static ApiFunction api{"cudaMemPoolTrimTo", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMemPoolTrimTo_v11020};
   return answer(api, [&](Process& process) {
     const Pool* pool = pools().find(handle);
     if (pool == nullptr) return int{cudaErrorInvalidValue};
@@ -230,19 +264,24 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t keep) {
   });
 }
 
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, const cudaMemAccessDesc* access, size_t count) {
-  static ApiFunction api{"cudaMemPoolSetAccess", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemPoolSetAccess_v11020};
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, const cudaMemAccessDesc* access,
+                                 size_t count) {
+  static ApiFunction api{"cudaMemPoolSetAccess", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMemPoolSetAccess_v11020};
   return answer(api, [&](Process& process) {
     if (pools().find(handle) == nullptr) return int{cudaErrorInvalidValue};
     for (std::size_t i = 0; i < count; ++i) {
-      if (access[i].location.id < 0 || access[i].location.id >= process.device_count()) return int{cudaErrorInvalidDevice};
+      if (access[i].location.id < 0 || access[i].location.id >= process.device_count())
+        return int{cudaErrorInvalidDevice};
     }
     return 0;
   });
 }
 
-cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t handle, cudaMemLocation*) {
-  static ApiFunction api{"cudaMemPoolGetAccess", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemPoolGetAccess_v11020};
+cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t handle,
+                                 cudaMemLocation*) {
+  static ApiFunction api{"cudaMemPoolGetAccess", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaMemPoolGetAccess_v11020};
   return answer(api, [&](Process&) {
     if (pools().find(handle) == nullptr) return int{cudaErrorInvalidValue};
     put(flags, cudaMemAccessFlagsProtReadWrite);
@@ -256,7 +295,8 @@ cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType
   return answer(api, [&](Process& process) {
     if (device < 0 || device >= process.device_count()) return int{cudaErrorInvalidDevice};
     if (value == nullptr) return int{cudaErrorInvalidValue};
-    *static_cast<std::uint64_t*>(value) = 0;  // memory nodes of graphs are part of the device's one pool here
+    *static_cast<std::uint64_t*>(value) =
+        0;  // memory nodes of graphs are part of the device's one pool here
     return 0;
   });
 }

@@ -5,9 +5,9 @@
 using levee::device::sim::StreamOptions;
 using levee::simgpu::ApiDomain;
 using levee::simgpu::ApiFunction;
-using levee::simgpu::Process;
 using levee::simgpu::current_device;
 using levee::simgpu::native_code;
+using levee::simgpu::Process;
 using levee::simgpu::this_thread;
 using levee::simgpu::to_stream;
 using levee::simgpu::activity::SyncScope;
@@ -46,7 +46,8 @@ int tell(Process& process, cudaStream_t stream, T* to, Get get) {
 extern "C" {
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  static ApiFunction api{"cudaStreamCreate", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamCreate_v3020};
+  static ApiFunction api{"cudaStreamCreate", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamCreate_v3020};
   return answer(api, [&](Process& process) { return create(process, stream, 0, 0); });
 }
 
@@ -63,12 +64,15 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  static ApiFunction api{"cudaStreamDestroy", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamDestroy_v5050};
-  return answer(api, [&](Process& process) { return process.model().destroy_stream(to_stream(stream)); });
+  static ApiFunction api{"cudaStreamDestroy", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamDestroy_v5050};
+  return answer(
+      api, [&](Process& process) { return process.model().destroy_stream(to_stream(stream)); });
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  static ApiFunction api{"cudaStreamQuery", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_v3020};
+  static ApiFunction api{"cudaStreamQuery", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_v3020};
   return answer(api, [&](Process& process) {
     const int code = native_code(process.model().query_stream(current_device(), to_stream(stream)));
     if (code == 0) process.host_functions().drain();
@@ -77,48 +81,57 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  static ApiFunction api{"cudaStreamSynchronize", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020};
+  static ApiFunction api{"cudaStreamSynchronize", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020};
   return answer(api, [&](Process& process) {
     SyncScope scope(process, SyncType::kStream, stream);
-    const int code = native_code(process.model().synchronize_stream(current_device(), to_stream(stream)));
+    const int code =
+        native_code(process.model().synchronize_stream(current_device(), to_stream(stream)));
     process.host_functions().drain();
     return code;
   });
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
-  static ApiFunction api{"cudaStreamWaitEvent", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamWaitEvent_v3020};
+  static ApiFunction api{"cudaStreamWaitEvent", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamWaitEvent_v3020};
   return answer(api, [&](Process& process) {
     SyncScope scope(process, SyncType::kStreamWaitEvent, stream);
-    return native_code(process.model().wait_event(current_device(), to_stream(stream), to_event(event),
+    return native_code(process.model().wait_event(current_device(), to_stream(stream),
+                                                  to_event(event),
                                                   (flags & cudaEventWaitExternal) != 0));
   });
 }
 
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
-  static ApiFunction api{"cudaStreamGetPriority", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamGetPriority_v5050};
+  static ApiFunction api{"cudaStreamGetPriority", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamGetPriority_v5050};
   return answer(api, [&](Process& process) {
     return tell(process, stream, priority, [](const auto& info) { return info.options.priority; });
   });
 }
 
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags) {
-  static ApiFunction api{"cudaStreamGetFlags", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamGetFlags_v5050};
+  static ApiFunction api{"cudaStreamGetFlags", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamGetFlags_v5050};
   return answer(api, [&](Process& process) {
-    return tell(process, stream, flags,
-                [](const auto& info) { return info.options.non_blocking ? cudaStreamNonBlocking : cudaStreamDefault; });
+    return tell(process, stream, flags, [](const auto& info) {
+      return info.options.non_blocking ? cudaStreamNonBlocking : cudaStreamDefault;
+    });
   });
 }
 
 cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
-  static ApiFunction api{"cudaStreamGetId", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamGetId_v12000};
+  static ApiFunction api{"cudaStreamGetId", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamGetId_v12000};
   return answer(api, [&](Process& process) {
     return tell(process, stream, id, [](const auto& info) { return info.number; });
   });
 }
 
 cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
-  static ApiFunction api{"cudaStreamGetDevice", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamGetDevice_v12080};
+  static ApiFunction api{"cudaStreamGetDevice", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamGetDevice_v12080};
   return answer(api, [&](Process& process) {
     return tell(process, stream, device, [](const auto& info) { return info.device.value; });
   });
@@ -130,23 +143,29 @@ cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t, unsigned int) 
   return answer(api, [](Process&) { return 0; });
 }
 
-cudaError_t cudaStreamCopyAttributes(cudaStream_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamCopyAttributes(cudaStream_t, cudaStream_t) {
+  return cudaSuccess;
+}
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
-  static ApiFunction api{"cudaLaunchHostFunc", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchHostFunc_v10000};
+  static ApiFunction api{"cudaLaunchHostFunc", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaLaunchHostFunc_v10000};
   return answer(api, [&](Process& process) {
     if (function == nullptr) return int{cudaErrorInvalidValue};
-    return native_code(process.host_functions().enqueue(current_device(), to_stream(stream),
-                                                        [function, argument] { function(argument); }));
+    return native_code(process.host_functions().enqueue(
+        current_device(), to_stream(stream), [function, argument] { function(argument); }));
   });
 }
 
-cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* argument, unsigned int) {
-  static ApiFunction api{"cudaStreamAddCallback", ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamAddCallback_v5000};
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
+                                  void* argument, unsigned int) {
+  static ApiFunction api{"cudaStreamAddCallback", ApiDomain::kRuntime,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamAddCallback_v5000};
   return answer(api, [&](Process& process) {
     if (callback == nullptr) return int{cudaErrorInvalidValue};
     return native_code(process.host_functions().enqueue(
-        current_device(), to_stream(stream), [stream, callback, argument] { callback(stream, cudaSuccess, argument); }));
+        current_device(), to_stream(stream),
+        [stream, callback, argument] { callback(stream, cudaSuccess, argument); }));
   });
 }
 

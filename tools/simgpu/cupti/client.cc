@@ -15,23 +15,37 @@ using activity::RecordType;
 
 std::uint32_t wanted_by(CUpti_ActivityKind kind) {
   switch (kind) {
-    case CUPTI_ACTIVITY_KIND_RUNTIME: return activity::kRuntimeCalls;
-    case CUPTI_ACTIVITY_KIND_DRIVER: return activity::kDriverCalls;
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+      return activity::kRuntimeCalls;
+    case CUPTI_ACTIVITY_KIND_DRIVER:
+      return activity::kDriverCalls;
     case CUPTI_ACTIVITY_KIND_KERNEL:
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: return activity::kKernels;
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+      return activity::kKernels;
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-    case CUPTI_ACTIVITY_KIND_MEMCPY2: return activity::kCopies;
-    case CUPTI_ACTIVITY_KIND_MEMSET: return activity::kFills;
-    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: return activity::kExternalIds;
-    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: return activity::kSynchronisation;
-    default: return 0;
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      return activity::kCopies;
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      return activity::kFills;
+    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
+      return activity::kExternalIds;
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+      return activity::kSynchronisation;
+    default:
+      return 0;
   }
 }
 
-void tell_client(const activity::CallSite& site) { client().on_call(site); }
-void flush_client() { client().flush(); }
+void tell_client(const activity::CallSite& site) {
+  client().on_call(site);
+}
+void flush_client() {
+  client().flush();
+}
 
-CUpti_SubscriberHandle to_handle(std::uint64_t number) { return reinterpret_cast<CUpti_SubscriberHandle>(number); }
+CUpti_SubscriberHandle to_handle(std::uint64_t number) {
+  return reinterpret_cast<CUpti_SubscriberHandle>(number);
+}
 
 }  // namespace
 
@@ -41,8 +55,10 @@ Client& client() {
 }
 
 void Client::apply_locked() {
-  const bool wants_callbacks = callback_ != nullptr && (runtime_callbacks_.any() || driver_callbacks_.any());
-  activity::set_listener({wants_callbacks ? &tell_client : nullptr, complete_ != nullptr ? &flush_client : nullptr});
+  const bool wants_callbacks =
+      callback_ != nullptr && (runtime_callbacks_.any() || driver_callbacks_.any());
+  activity::set_listener(
+      {wants_callbacks ? &tell_client : nullptr, complete_ != nullptr ? &flush_client : nullptr});
   if (wants_callbacks) {
     activity::flags.fetch_or(activity::kCallbacks);
   } else {
@@ -50,7 +66,8 @@ void Client::apply_locked() {
   }
 }
 
-void Client::set_buffers(CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete) {
+void Client::set_buffers(CUpti_BuffersCallbackRequestFunc request,
+                         CUpti_BuffersCallbackCompleteFunc complete) {
   base::MutexLock lock(mutex_);
   request_ = request;
   complete_ = complete;
@@ -58,7 +75,8 @@ void Client::set_buffers(CUpti_BuffersCallbackRequestFunc request, CUpti_Buffers
 }
 
 CUptiResult Client::enable(CUpti_ActivityKind kind, bool on) {
-  if (kind <= CUPTI_ACTIVITY_KIND_INVALID || kind >= CUPTI_ACTIVITY_KIND_COUNT) return CUPTI_ERROR_INVALID_KIND;
+  if (kind <= CUPTI_ACTIVITY_KIND_INVALID || kind >= CUPTI_ACTIVITY_KIND_COUNT)
+    return CUPTI_ERROR_INVALID_KIND;
   std::uint32_t wanted = 0;
   bool opens_window = false;
   {
@@ -66,7 +84,8 @@ CUptiResult Client::enable(CUpti_ActivityKind kind, bool on) {
     opens_window = on && wanted_ == 0;
     enabled_.set(static_cast<std::size_t>(kind), on);
     for (int each = 1; each < CUPTI_ACTIVITY_KIND_COUNT; ++each) {
-      if (enabled_.test(static_cast<std::size_t>(each))) wanted |= wanted_by(static_cast<CUpti_ActivityKind>(each));
+      if (enabled_.test(static_cast<std::size_t>(each)))
+        wanted |= wanted_by(static_cast<CUpti_ActivityKind>(each));
     }
     if (wanted == wanted_) return CUPTI_SUCCESS;
     wanted_ = wanted;
@@ -88,7 +107,8 @@ bool Client::is_hidden_locked(const Record& record) {
   if (record.type == RecordType::kCall && record.cbid < kFunctions) {
     return (record.is_driver ? hidden_driver_ : hidden_runtime_).test(record.cbid);
   }
-  // What was recorded was wanted then, even if its kind is disabled by now: profilers disable first and flush afterwards.
+  // What was recorded was wanted then, even if its kind is disabled by now: profilers disable first
+  // and flush afterwards.
   return false;
 }
 
@@ -104,7 +124,9 @@ CUptiResult Client::flush() {
     request = request_;
     complete = complete_;
     buffer = std::exchange(held_, Buffer{});
-    std::erase_if(records, [this](const Record& record) LEVEE_NO_THREAD_SAFETY_ANALYSIS { return is_hidden_locked(record); });
+    std::erase_if(records, [this](const Record& record) LEVEE_NO_THREAD_SAFETY_ANALYSIS {
+      return is_hidden_locked(record);
+    });
   }
   if (request == nullptr || complete == nullptr) return CUPTI_ERROR_NOT_INITIALIZED;
   // A profiler looks work up by the call that made it, and the call by its external ids.
@@ -135,10 +157,12 @@ void Client::hold_buffer() {
   }
   const Buffer buffer = ask_for_buffer(request);
   base::MutexLock lock(mutex_);
-  if (held_.at == nullptr) held_ = buffer;  // two threads that enable at once: the client keeps the other buffer
+  if (held_.at == nullptr)
+    held_ = buffer;  // two threads that enable at once: the client keeps the other buffer
 }
 
-void Client::deliver(const std::vector<Record>& records, Buffer buffer, CUpti_BuffersCallbackRequestFunc request,
+void Client::deliver(const std::vector<Record>& records, Buffer buffer,
+                     CUpti_BuffersCallbackRequestFunc request,
                      CUpti_BuffersCallbackCompleteFunc complete) {
   for (const Record& record : records) {
     const std::size_t bytes = size_of(kind_of(record));
@@ -148,7 +172,8 @@ void Client::deliver(const std::vector<Record>& records, Buffer buffer, CUpti_Bu
     }
     if (buffer.at == nullptr) {
       buffer = ask_for_buffer(request);
-      if (buffer.at == nullptr || buffer.room < bytes) return;  // the client has no memory: the rest is lost, as with CUPTI
+      if (buffer.at == nullptr || buffer.room < bytes)
+        return;  // the client has no memory: the rest is lost, as with CUPTI
     }
     write(record, &times_, buffer.at + buffer.used);
     buffer.used += bytes;
@@ -170,7 +195,8 @@ void Client::set_flush_period(std::uint32_t milliseconds) {
   }).detach();
 }
 
-CUptiResult Client::subscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc function, void* user) {
+CUptiResult Client::subscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc function,
+                              void* user) {
   if (handle == nullptr || function == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   base::MutexLock lock(mutex_);
   if (callback_ != nullptr) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
@@ -182,7 +208,8 @@ CUptiResult Client::subscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc
 
 CUptiResult Client::unsubscribe(CUpti_SubscriberHandle handle) {
   base::MutexLock lock(mutex_);
-  if (callback_ == nullptr || handle != to_handle(subscription_)) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (callback_ == nullptr || handle != to_handle(subscription_))
+    return CUPTI_ERROR_INVALID_PARAMETER;
   callback_ = nullptr;
   runtime_callbacks_.reset();
   driver_callbacks_.reset();
@@ -190,19 +217,24 @@ CUptiResult Client::unsubscribe(CUpti_SubscriberHandle handle) {
   return CUPTI_SUCCESS;
 }
 
-CUptiResult Client::enable_callback(CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, bool on) {
+CUptiResult Client::enable_callback(CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain,
+                                    CUpti_CallbackId cbid, bool on) {
   base::MutexLock lock(mutex_);
-  if (callback_ == nullptr || handle != to_handle(subscription_)) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (callback_ == nullptr || handle != to_handle(subscription_))
+    return CUPTI_ERROR_INVALID_PARAMETER;
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API && cbid < kFunctions) runtime_callbacks_.set(cbid, on);
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < kFunctions) driver_callbacks_.set(cbid, on);
-  // Resources, synchronisation and NVTX: accepted, never called, as on a machine where nothing of the kind happens.
+  // Resources, synchronisation and NVTX: accepted, never called, as on a machine where nothing of
+  // the kind happens.
   apply_locked();
   return CUPTI_SUCCESS;
 }
 
-CUptiResult Client::enable_domain(CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain, bool on) {
+CUptiResult Client::enable_domain(CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain,
+                                  bool on) {
   base::MutexLock lock(mutex_);
-  if (callback_ == nullptr || handle != to_handle(subscription_)) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (callback_ == nullptr || handle != to_handle(subscription_))
+    return CUPTI_ERROR_INVALID_PARAMETER;
   Functions all;
   if (on) all.set();
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) runtime_callbacks_ = all;
@@ -230,7 +262,8 @@ void Client::on_call(const activity::CallSite& site) {
   data.contextUid = static_cast<std::uint32_t>(this_thread().device) + 1;
   data.correlationData = &correlation_data;
   data.correlationId = site.correlation;
-  function(user, site.is_driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API, site.cbid, &data);
+  function(user, site.is_driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API,
+           site.cbid, &data);
 }
 
 void Client::reset() {

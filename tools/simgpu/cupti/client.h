@@ -1,9 +1,11 @@
 // The profiler that uses CUPTI in this process: what it asked for and where its records go.
 //
-// Owns the client's callbacks, the kinds and functions that it enabled, its subscription. Promises: records are delivered in the client's own
-// buffers, only from `flush` (asked for by the client, by a period that it set, or when many records wait), with no lock held; records
-// that explain others (external ids, calls) come before the work they explain. While anything is enabled one buffer of the client is held:
-// PyTorch's profiler asks for a flush only if it was asked for a buffer before. One subscriber at a time, as CUPTI allows.
+// Owns the client's callbacks, the kinds and functions that it enabled, its subscription. Promises:
+// records are delivered in the client's own buffers, only from `flush` (asked for by the client, by
+// a period that it set, or when many records wait), with no lock held; records that explain others
+// (external ids, calls) come before the work they explain. While anything is enabled one buffer of
+// the client is held: PyTorch's profiler asks for a flush only if it was asked for a buffer before.
+// One subscriber at a time, as CUPTI allows.
 #pragma once
 
 #include <cupti.h>
@@ -22,7 +24,8 @@ namespace levee::simgpu::cupti {
 
 class Client {
  public:
-  void set_buffers(CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete);
+  void set_buffers(CUpti_BuffersCallbackRequestFunc request,
+                   CUpti_BuffersCallbackCompleteFunc complete);
   CUptiResult enable(CUpti_ActivityKind kind, bool on);
   void enable_call(bool is_driver, CUpti_CallbackId cbid, bool on);
   /// Delivers what is complete. CUPTI_ERROR_NOT_INITIALIZED without buffers.
@@ -32,7 +35,8 @@ class Client {
 
   CUptiResult subscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc function, void* user);
   CUptiResult unsubscribe(CUpti_SubscriberHandle handle);
-  CUptiResult enable_callback(CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, bool on);
+  CUptiResult enable_callback(CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain,
+                              CUpti_CallbackId cbid, bool on);
   CUptiResult enable_domain(CUpti_SubscriberHandle handle, CUpti_CallbackDomain domain, bool on);
   void on_call(const activity::CallSite& site);
   /// Turns everything off, delivering nothing.
@@ -52,7 +56,8 @@ class Client {
   static Buffer ask_for_buffer(CUpti_BuffersCallbackRequestFunc request);
   /// Takes a buffer in advance, unless one is held or nothing is enabled.
   void hold_buffer();
-  void deliver(const std::vector<activity::Record>& records, Buffer buffer, CUpti_BuffersCallbackRequestFunc request,
+  void deliver(const std::vector<activity::Record>& records, Buffer buffer,
+               CUpti_BuffersCallbackRequestFunc request,
                CUpti_BuffersCallbackCompleteFunc complete);
 
   base::Mutex mutex_;

@@ -13,15 +13,22 @@ using activity::SyncType;
 using device::sim::WorkKind;
 
 /// One context per device, numbered from 1.
-std::uint32_t context_of(int device) { return static_cast<std::uint32_t>(device) + 1; }
+std::uint32_t context_of(int device) {
+  return static_cast<std::uint32_t>(device) + 1;
+}
 
 std::uint8_t memory_kind(std::uint8_t place) {
   switch (static_cast<activity::MemoryPlace>(place)) {
-    case activity::MemoryPlace::kPageable: return CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE;
-    case activity::MemoryPlace::kPinned: return CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
-    case activity::MemoryPlace::kDevice: return CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
-    case activity::MemoryPlace::kManaged: return CUPTI_ACTIVITY_MEMORY_KIND_MANAGED;
-    case activity::MemoryPlace::kUnknown: return CUPTI_ACTIVITY_MEMORY_KIND_UNKNOWN;
+    case activity::MemoryPlace::kPageable:
+      return CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE;
+    case activity::MemoryPlace::kPinned:
+      return CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
+    case activity::MemoryPlace::kDevice:
+      return CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+    case activity::MemoryPlace::kManaged:
+      return CUPTI_ACTIVITY_MEMORY_KIND_MANAGED;
+    case activity::MemoryPlace::kUnknown:
+      return CUPTI_ACTIVITY_MEMORY_KIND_UNKNOWN;
   }
   return CUPTI_ACTIVITY_MEMORY_KIND_UNKNOWN;
 }
@@ -59,10 +66,18 @@ void write_kernel(const Record& record, TimeMap* times, CUpti_ActivityKernel10* 
 void write_copy(const Record& record, TimeMap* times, CUpti_ActivityMemcpy6* out) {
   write_work(record, times, out);
   switch (record.work) {
-    case WorkKind::kMemcpyHostToDevice: out->copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD; break;
-    case WorkKind::kMemcpyDeviceToHost: out->copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_DTOH; break;
-    case WorkKind::kMemcpyDeviceToDevice: out->copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_DTOD; break;
-    default: out->copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOH; break;
+    case WorkKind::kMemcpyHostToDevice:
+      out->copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
+      break;
+    case WorkKind::kMemcpyDeviceToHost:
+      out->copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_DTOH;
+      break;
+    case WorkKind::kMemcpyDeviceToDevice:
+      out->copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_DTOD;
+      break;
+    default:
+      out->copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOH;
+      break;
   }
   out->srcKind = memory_kind(record.from_kind);
   out->dstKind = memory_kind(record.to_kind);
@@ -105,10 +120,14 @@ void write_call(const Record& record, TimeMap* times, CUpti_ActivityAPI* out) {
 
 CUpti_ActivitySynchronizationType sync_type(SyncType type) {
   switch (type) {
-    case SyncType::kEvent: return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE;
-    case SyncType::kStreamWaitEvent: return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT;
-    case SyncType::kStream: return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE;
-    case SyncType::kContext: return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE;
+    case SyncType::kEvent:
+      return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE;
+    case SyncType::kStreamWaitEvent:
+      return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT;
+    case SyncType::kStream:
+      return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE;
+    case SyncType::kContext:
+      return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE;
   }
   return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_UNKNOWN;
 }
@@ -120,7 +139,8 @@ void write_sync(const Record& record, TimeMap* times, CUpti_ActivitySynchronizat
   out->end = times->to_client(record.end);
   out->correlationId = record.correlation;
   out->contextId = context_of(record.device);
-  const bool has_stream = record.sync == SyncType::kStream || record.sync == SyncType::kStreamWaitEvent;
+  const bool has_stream =
+      record.sync == SyncType::kStream || record.sync == SyncType::kStreamWaitEvent;
   out->streamId = has_stream ? record.stream_number : CUPTI_SYNCHRONIZATION_INVALID_VALUE;
   out->cudaEventId = CUPTI_SYNCHRONIZATION_INVALID_VALUE;
 }
@@ -136,35 +156,52 @@ void write_external(const Record& record, CUpti_ActivityExternalCorrelation* out
 
 CUpti_ActivityKind kind_of(const Record& record) {
   switch (record.type) {
-    case RecordType::kCall: return record.is_driver ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME;
-    case RecordType::kExternalId: return CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
-    case RecordType::kSynchronisation: return CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
-    case RecordType::kWork: break;
+    case RecordType::kCall:
+      return record.is_driver ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME;
+    case RecordType::kExternalId:
+      return CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+    case RecordType::kSynchronisation:
+      return CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+    case RecordType::kWork:
+      break;
   }
   switch (record.work) {
-    case WorkKind::kKernel: return CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+    case WorkKind::kKernel:
+      return CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
     case WorkKind::kMemcpyHostToDevice:
     case WorkKind::kMemcpyDeviceToHost:
     case WorkKind::kMemcpyDeviceToDevice:
-    case WorkKind::kMemcpyHostToHost: return CUPTI_ACTIVITY_KIND_MEMCPY;
-    case WorkKind::kMemcpyPeer: return CUPTI_ACTIVITY_KIND_MEMCPY2;
-    case WorkKind::kMemset: return CUPTI_ACTIVITY_KIND_MEMSET;
-    default: return CUPTI_ACTIVITY_KIND_INVALID;
+    case WorkKind::kMemcpyHostToHost:
+      return CUPTI_ACTIVITY_KIND_MEMCPY;
+    case WorkKind::kMemcpyPeer:
+      return CUPTI_ACTIVITY_KIND_MEMCPY2;
+    case WorkKind::kMemset:
+      return CUPTI_ACTIVITY_KIND_MEMSET;
+    default:
+      return CUPTI_ACTIVITY_KIND_INVALID;
   }
 }
 
 std::size_t size_of(CUpti_ActivityKind kind) {
   switch (kind) {
     case CUPTI_ACTIVITY_KIND_DRIVER:
-    case CUPTI_ACTIVITY_KIND_RUNTIME: return sizeof(CUpti_ActivityAPI);
-    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: return sizeof(CUpti_ActivityExternalCorrelation);
-    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: return sizeof(CUpti_ActivitySynchronization2);
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+      return sizeof(CUpti_ActivityAPI);
+    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
+      return sizeof(CUpti_ActivityExternalCorrelation);
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+      return sizeof(CUpti_ActivitySynchronization2);
     case CUPTI_ACTIVITY_KIND_KERNEL:
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: return sizeof(CUpti_ActivityKernel10);
-    case CUPTI_ACTIVITY_KIND_MEMCPY: return sizeof(CUpti_ActivityMemcpy6);
-    case CUPTI_ACTIVITY_KIND_MEMCPY2: return sizeof(CUpti_ActivityMemcpyPtoP4);
-    case CUPTI_ACTIVITY_KIND_MEMSET: return sizeof(CUpti_ActivityMemset4);
-    default: return 0;
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+      return sizeof(CUpti_ActivityKernel10);
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      return sizeof(CUpti_ActivityMemcpy6);
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      return sizeof(CUpti_ActivityMemcpyPtoP4);
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      return sizeof(CUpti_ActivityMemset4);
+    default:
+      return 0;
   }
 }
 
@@ -173,18 +210,22 @@ void write(const Record& record, TimeMap* times, std::uint8_t* to) {
   std::memset(to, 0, size_of(kind));
   switch (kind) {
     case CUPTI_ACTIVITY_KIND_DRIVER:
-    case CUPTI_ACTIVITY_KIND_RUNTIME: return write_call(record, times, reinterpret_cast<CUpti_ActivityAPI*>(to));
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+      return write_call(record, times, reinterpret_cast<CUpti_ActivityAPI*>(to));
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
       return write_external(record, reinterpret_cast<CUpti_ActivityExternalCorrelation*>(to));
     case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
       return write_sync(record, times, reinterpret_cast<CUpti_ActivitySynchronization2*>(to));
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
       return write_kernel(record, times, reinterpret_cast<CUpti_ActivityKernel10*>(to));
-    case CUPTI_ACTIVITY_KIND_MEMCPY: return write_copy(record, times, reinterpret_cast<CUpti_ActivityMemcpy6*>(to));
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      return write_copy(record, times, reinterpret_cast<CUpti_ActivityMemcpy6*>(to));
     case CUPTI_ACTIVITY_KIND_MEMCPY2:
       return write_peer_copy(record, times, reinterpret_cast<CUpti_ActivityMemcpyPtoP4*>(to));
-    case CUPTI_ACTIVITY_KIND_MEMSET: return write_fill(record, times, reinterpret_cast<CUpti_ActivityMemset4*>(to));
-    default: return;
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      return write_fill(record, times, reinterpret_cast<CUpti_ActivityMemset4*>(to));
+    default:
+      return;
   }
 }
 

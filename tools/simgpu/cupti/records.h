@@ -1,7 +1,8 @@
 // Records of core/activity.h in the layouts of CUPTI.
 //
-// Promises: the layouts are those of the CUPTI headers that this was built with; NVIDIA appends fields only, so that a profiler that was
-// built with an older header reads what it knows. Every field that the model does not know has CUPTI's "unknown" value.
+// Promises: the layouts are those of the CUPTI headers that this was built with; NVIDIA appends
+// fields only, so that a profiler that was built with an older header reads what it knows. Every
+// field that the model does not know has CUPTI's "unknown" value.
 #pragma once
 
 #include <cupti.h>

@@ -1,9 +1,12 @@
-// From the simulation's clock to the clock that a profiler asked CUPTI to use (cuptiActivityRegisterTimestampCallback).
+// From the simulation's clock to the clock that a profiler asked CUPTI to use
+// (cuptiActivityRegisterTimestampCallback).
 //
-// A profiler's own clock (PyTorch's counts processor cycles) runs with the host; the simulation's runs ahead of it by what driver calls and
-// waits would have cost. Records must keep the simulation's durations, or a kernel that ran during a wait would have none. So times are
-// mapped linearly from an anchor that is set when a profiling window opens: inside a window the two axes drift apart by the waits in it,
-// and are one at its start. A clock that reads the simulation's own time is recognised and used as it is.
+// A profiler's own clock (PyTorch's counts processor cycles) runs with the host; the simulation's
+// runs ahead of it by what driver calls and waits would have cost. Records must keep the
+// simulation's durations, or a kernel that ran during a wait would have none. So times are mapped
+// linearly from an anchor that is set when a profiling window opens: inside a window the two axes
+// drift apart by the waits in it, and are one at its start. A clock that reads the simulation's own
+// time is recognised and used as it is.
 #pragma once
 
 #include <cstdint>

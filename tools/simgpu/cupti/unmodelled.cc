@@ -1,4 +1,5 @@
-// What is not modelled of CUPTI: fails with its name instead of a crash. Kept apart from CUPTI's headers, whose prototypes these do not have.
+// What is not modelled of CUPTI: fails with its name instead of a crash. Kept apart from CUPTI's
+// headers, whose prototypes these do not have.
 #include "tools/simgpu/simgpu_abi.h"
 
 namespace {

@@ -1,8 +1,9 @@
-// Stand-in libnvidia-ml.so.1: what PyTorch asks of it while it checks for GPUs, maps expandable segments and reports that memory is
-// out, and what tools that show a GPU's state ask.
+// Stand-in libnvidia-ml.so.1: what PyTorch asks of it while it checks for GPUs, maps expandable
+// segments and reports that memory is out, and what tools that show a GPU's state ask.
 //
-// NVML's header does not come with PyTorch's wheels, so the prototypes stand here (public API, nvml.h). Fabric, NVLink and MIG are
-// answered as by a card without them. Figures that the model does not know (temperature, power) are not supported, never invented.
+// NVML's header does not come with PyTorch's wheels, so the prototypes stand here (public API,
+// nvml.h). Fabric, NVLink and MIG are answered as by a card without them. Figures that the model
+// does not know (temperature, power) are not supported, never invented.
 #include <unistd.h>
 
 #include <cstdint>
@@ -71,13 +72,16 @@ struct PciInfo {
 /// A handle is the address of the device's place in this array, so that a wrong one is recognised.
 char handles[64];
 
-void* handle_of(int device) { return &handles[device]; }
+void* handle_of(int device) {
+  return &handles[device];
+}
 
 /// -1 for what is no handle.
 int device_of(const void* handle) {
   const auto* place = static_cast<const char*>(handle);
   const Process* process = Process::get();
-  if (process == nullptr || place < handles || place >= handles + process->device_count()) return -1;
+  if (process == nullptr || place < handles || place >= handles + process->device_count())
+    return -1;
   return static_cast<int>(place - handles);
 }
 
@@ -131,32 +135,53 @@ Memory memory_of(int device) {
 
 extern "C" {
 
-int nvmlInit_v2() { return Process::get() != nullptr ? kSuccess : kDriverNotLoaded; }
-int nvmlInit() { return nvmlInit_v2(); }
-int nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
-int nvmlShutdown() { return kSuccess; }
+int nvmlInit_v2() {
+  return Process::get() != nullptr ? kSuccess : kDriverNotLoaded;
+}
+int nvmlInit() {
+  return nvmlInit_v2();
+}
+int nvmlInitWithFlags(unsigned) {
+  return nvmlInit_v2();
+}
+int nvmlShutdown() {
+  return kSuccess;
+}
 
 const char* nvmlErrorString(int result) {
   switch (result) {
-    case kSuccess: return "Success";
-    case kInvalidArgument: return "Invalid Argument";
-    case kNotSupported: return "Not Supported";
-    case kNotFound: return "Not Found";
-    case kInsufficientSize: return "Insufficient Size";
-    case kDriverNotLoaded: return "Driver Not Loaded";
-    default: return "Unknown Error";
+    case kSuccess:
+      return "Success";
+    case kInvalidArgument:
+      return "Invalid Argument";
+    case kNotSupported:
+      return "Not Supported";
+    case kNotFound:
+      return "Not Found";
+    case kInsufficientSize:
+      return "Insufficient Size";
+    case kDriverNotLoaded:
+      return "Driver Not Loaded";
+    default:
+      return "Unknown Error";
   }
 }
 
-int nvmlSystemGetDriverVersion(char* text, unsigned length) { return put_text("580.00.simgpu", text, length); }
-int nvmlSystemGetNVMLVersion(char* text, unsigned length) { return put_text("13.580.00", text, length); }
+int nvmlSystemGetDriverVersion(char* text, unsigned length) {
+  return put_text("580.00.simgpu", text, length);
+}
+int nvmlSystemGetNVMLVersion(char* text, unsigned length) {
+  return put_text("13.580.00", text, length);
+}
 
 int nvmlSystemGetCudaDriverVersion(int* version) {
   if (version == nullptr) return kInvalidArgument;
   *version = levee::simgpu::kCudaVersion;
   return kSuccess;
 }
-int nvmlSystemGetCudaDriverVersion_v2(int* version) { return nvmlSystemGetCudaDriverVersion(version); }
+int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  return nvmlSystemGetCudaDriverVersion(version);
+}
 
 int nvmlDeviceGetCount_v2(unsigned* count) {
   const Process* process = Process::get();
@@ -164,16 +189,24 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
   *count = process != nullptr ? static_cast<unsigned>(process->device_count()) : 0;
   return kSuccess;
 }
-int nvmlDeviceGetCount(unsigned* count) { return nvmlDeviceGetCount_v2(count); }
+int nvmlDeviceGetCount(unsigned* count) {
+  return nvmlDeviceGetCount_v2(count);
+}
 
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) { return put_handle(static_cast<int>(index), handle); }
-int nvmlDeviceGetHandleByIndex(unsigned index, void** handle) { return nvmlDeviceGetHandleByIndex_v2(index, handle); }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
+  return put_handle(static_cast<int>(index), handle);
+}
+int nvmlDeviceGetHandleByIndex(unsigned index, void** handle) {
+  return nvmlDeviceGetHandleByIndex_v2(index, handle);
+}
 
 int nvmlDeviceGetHandleByPciBusId_v2(const char* text, void** handle) {
   const int device = text != nullptr ? levee::simgpu::device_with_bus_id(text) : -1;
   return device >= 0 ? put_handle(device, handle) : int{kNotFound};
 }
-int nvmlDeviceGetHandleByPciBusId(const char* text, void** handle) { return nvmlDeviceGetHandleByPciBusId_v2(text, handle); }
+int nvmlDeviceGetHandleByPciBusId(const char* text, void** handle) {
+  return nvmlDeviceGetHandleByPciBusId_v2(text, handle);
+}
 
 int nvmlDeviceGetHandleByUUID(const char* text, void** handle) {
   const Process* process = Process::get();
@@ -190,16 +223,20 @@ int nvmlDeviceGetIndex(void* handle, unsigned* index) {
   *index = static_cast<unsigned>(device);
   return kSuccess;
 }
-int nvmlDeviceGetMinorNumber(void* handle, unsigned* number) { return nvmlDeviceGetIndex(handle, number); }
+int nvmlDeviceGetMinorNumber(void* handle, unsigned* number) {
+  return nvmlDeviceGetIndex(handle, number);
+}
 
 int nvmlDeviceGetName(void* handle, char* text, unsigned length) {
   const int device = device_of(handle);
-  return device >= 0 ? put_text(levee::simgpu::device_name(device), text, length) : int{kInvalidArgument};
+  return device >= 0 ? put_text(levee::simgpu::device_name(device), text, length)
+                     : int{kInvalidArgument};
 }
 
 int nvmlDeviceGetUUID(void* handle, char* text, unsigned length) {
   const int device = device_of(handle);
-  return device >= 0 ? put_text(levee::simgpu::device_uuid_text(device), text, length) : int{kInvalidArgument};
+  return device >= 0 ? put_text(levee::simgpu::device_uuid_text(device), text, length)
+                     : int{kInvalidArgument};
 }
 
 int nvmlDeviceGetPciInfo_v3(void* handle, PciInfo* info) {
@@ -209,17 +246,24 @@ int nvmlDeviceGetPciInfo_v3(void* handle, PciInfo* info) {
   int bus = 0;
   levee::simgpu::device_attribute(device, 33, &bus);
   info->bus = static_cast<unsigned>(bus);
-  std::snprintf(info->bus_id, sizeof info->bus_id, "%s", levee::simgpu::device_bus_id(device, 8).c_str());
-  std::snprintf(info->legacy_bus_id, sizeof info->legacy_bus_id, "%s", levee::simgpu::device_bus_id(device, 4).c_str());
+  std::snprintf(info->bus_id, sizeof info->bus_id, "%s",
+                levee::simgpu::device_bus_id(device, 8).c_str());
+  std::snprintf(info->legacy_bus_id, sizeof info->legacy_bus_id, "%s",
+                levee::simgpu::device_bus_id(device, 4).c_str());
   return kSuccess;
 }
-int nvmlDeviceGetPciInfo_v2(void* handle, PciInfo* info) { return nvmlDeviceGetPciInfo_v3(handle, info); }
-int nvmlDeviceGetPciInfo(void* handle, PciInfo* info) { return nvmlDeviceGetPciInfo_v3(handle, info); }
+int nvmlDeviceGetPciInfo_v2(void* handle, PciInfo* info) {
+  return nvmlDeviceGetPciInfo_v3(handle, info);
+}
+int nvmlDeviceGetPciInfo(void* handle, PciInfo* info) {
+  return nvmlDeviceGetPciInfo_v3(handle, info);
+}
 
 int nvmlDeviceGetCudaComputeCapability(void* handle, int* major, int* minor) {
   unsigned high = 0;
   unsigned low = 0;
-  if (major == nullptr || minor == nullptr || put_attribute(handle, 75, &high) != kSuccess) return kInvalidArgument;
+  if (major == nullptr || minor == nullptr || put_attribute(handle, 75, &high) != kSuccess)
+    return kInvalidArgument;
   put_attribute(handle, 76, &low);
   *major = static_cast<int>(high);
   *minor = static_cast<int>(low);
@@ -244,7 +288,9 @@ int nvmlDeviceGetMemoryInfo_v2(void* handle, MemoryV2* memory) {
   return kSuccess;
 }
 
-int nvmlDeviceGetMemoryBusWidth(void* handle, unsigned* bits) { return put_attribute(handle, 37, bits); }
+int nvmlDeviceGetMemoryBusWidth(void* handle, unsigned* bits) {
+  return put_attribute(handle, 37, bits);
+}
 
 int nvmlDeviceGetComputeRunningProcesses(void* handle, unsigned* count, ProcessInfoV1* infos) {
   return put_processes(handle, count, infos);
@@ -268,20 +314,50 @@ int nvmlDeviceGetPersistenceMode(void*, int* mode) {
 }
 
 // What the card does not have, or the model does not know.
-int nvmlDeviceGetUtilizationRates(void*, Utilization*) { return kNotSupported; }
-int nvmlDeviceGetTemperature(void*, int, unsigned*) { return kNotSupported; }
-int nvmlDeviceGetPowerUsage(void*, unsigned*) { return kNotSupported; }
-int nvmlDeviceGetClockInfo(void*, int, unsigned*) { return kNotSupported; }
-int nvmlDeviceGetFanSpeed(void*, unsigned*) { return kNotSupported; }
-int nvmlDeviceGetGpuFabricInfo(void*, void*) { return kNotSupported; }
-int nvmlDeviceGetGpuFabricInfoV(void*, void*) { return kNotSupported; }
-int nvmlDeviceGetNvLinkState(void*, unsigned, int*) { return kNotSupported; }
-int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) { return kNotSupported; }
-int nvmlDeviceGetNvLinkRemotePciInfo(void*, unsigned, void*) { return kNotSupported; }
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) { return kNotSupported; }
-int nvmlDeviceGetMigMode(void*, unsigned*, unsigned*) { return kNotSupported; }
-int nvmlDeviceGetCpuAffinity(void*, unsigned, unsigned long*) { return kNotSupported; }
-int nvmlDeviceSetCpuAffinity(void*) { return kNotSupported; }
-int nvmlDeviceGetTopologyCommonAncestor(void*, void*, int*) { return kNotSupported; }
+int nvmlDeviceGetUtilizationRates(void*, Utilization*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetTemperature(void*, int, unsigned*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetPowerUsage(void*, unsigned*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetClockInfo(void*, int, unsigned*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetFanSpeed(void*, unsigned*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetGpuFabricInfo(void*, void*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetGpuFabricInfoV(void*, void*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetNvLinkState(void*, unsigned, int*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo(void*, unsigned, void*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetMigMode(void*, unsigned*, unsigned*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetCpuAffinity(void*, unsigned, unsigned long*) {
+  return kNotSupported;
+}
+int nvmlDeviceSetCpuAffinity(void*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetTopologyCommonAncestor(void*, void*, int*) {
+  return kNotSupported;
+}
 
 }  // extern "C"
