@@ -14,7 +14,9 @@
 #include <levee/units.h>
 
 #include "allocator/base/small_vector.h"
+#include "allocator/core/age.h"
 #include "allocator/core/ids.h"
+#include "allocator/core/predictor.h"
 #include "allocator/core/run_index.h"
 #include "allocator/core/stamp.h"
 
@@ -47,8 +49,8 @@ struct BlockRecord {
   Stamp freed;        ///< waiting: its own stream, when it was given back
   Stamp filed_under;  ///< waiting: the stamp whose stream's list it is in
   BlockRecord* next_waiting = nullptr;
-  std::uint64_t birth_step = 0;  ///< step in which it was handed out
-  std::uint64_t prediction = 0;  ///< what the predictor wants back at free; 0: nothing
+  Age::Moment birth;
+  Predictor::Ticket* ticket = nullptr;  ///< of the predictor; large blocks alone
 
   Run run(DeviceAddr zone_base) const { return Run{addr - zone_base, span}; }
 };

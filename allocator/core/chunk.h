@@ -31,6 +31,7 @@ struct Slab {
   std::uint8_t live_count = 0;  ///< objects that are not free (live or waiting)
   bool is_listed = false;       ///< in its heap's list of slabs with free objects
   StreamIndex stream;
+  Age::Moment birth;          ///< when it last went from empty to not empty
   Epoch last_free_epoch = 0;  ///< of its stream, when an object last came back
   Slab* next = nullptr;
   Slab* previous = nullptr;

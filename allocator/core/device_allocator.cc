@@ -46,10 +46,29 @@ Result<Block> DeviceAllocator::allocate(Bytes requested, StreamId stream, OomRep
     PoolGuard guard(state);
     request.stream = state.stream_index(stream);
     placer_.tick();
+    guess(request);
     const Placer::Served served = placer_.serve(request);
     if (served.outcome == Placer::Outcome::kServed) return served.block;
   }
-  return slow_path_.serve(request, report);
+  Result<Block> result = slow_path_.serve(request, report);
+  if (!result.ok() && request.ticket != nullptr) {
+    PoolGuard guard(state);
+    state.predictor.drop(request.ticket);
+  }
+  return result;
+}
+
+void DeviceAllocator::guess(Request& request) {
+  State& state = *state_;
+  if (request.is_small()) {
+    state.predictor.on_small_request(request.bytes);
+    return;
+  }
+  state.age.pass_bytes(request.bytes.value, state.counters.peak_active().value);
+  if (!state.config.predict) return;
+  const Predictor::Guess guess = state.predictor.on_request(request.bytes);
+  request.lifetime = guess.lifetime;
+  request.ticket = guess.ticket;
 }
 
 Result<Block> DeviceAllocator::free(DeviceAddr addr) {
@@ -150,7 +169,8 @@ Result<Bytes> DeviceAllocator::trim_pool(PoolId id) {
 
 void DeviceAllocator::mark_step() {
   PoolGuard guard(*state_);
-  ++state_->step;
+  state_->age.begin_step();
+  if (state_->config.predict) state_->predictor.begin_step();
   ++state_->counters.stats().num_steps;
 }
 

@@ -66,6 +66,9 @@ class DeviceAllocator final : public Allocator {
     bool is_capturing = false;
   };
   Result<Route> route_slow(StreamId stream);
+  /// Adds the request to the history and asks how long a large block will live. Called with the
+  /// pool lock held.
+  void guess(Request& request);
   Status change_pool(PoolId id, const std::function<Status(Pool&)>& change);
 
   const std::unique_ptr<State> state_;

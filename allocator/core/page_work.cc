@@ -180,6 +180,46 @@ Status PageWork::stitch(PoolGuard& guard, Pool& pool, StitchPlan plan) {
   return Status{};
 }
 
+Status PageWork::rebase(PoolGuard& guard, Pool& pool, const std::vector<PageIndex>& order) {
+  std::vector<Mapper::Piece> pieces;
+  Bytes bytes{};
+  for (PageIndex page : order) {
+    pieces.push_back({state_.space.page(page).handle, state_.space.page_bytes(page)});
+    bytes += pieces.back().bytes;
+  }
+  // An alias until it is complete, so that a failure leaves the pool as it was.
+  const Result<ZoneIndex> fresh = add_zone(guard, pool, ZoneRole::kAlias, bytes);
+  if (!fresh.ok()) return fresh.status();
+  const DeviceAddr base = state_.space.zone(*fresh).base;
+  Mapper::Mapped mapped;
+  {
+    // The pages stay in use meanwhile: another mapping disturbs nobody.
+    Unlocked window(guard);
+    mapped = mapper_.map(base, pieces);
+  }
+  std::uint32_t at = 0;
+  for (std::uint32_t i = 0; i < order.size(); ++i) {
+    const std::uint32_t units = state_.space.page(order[i]).units;
+    const bool stuck =
+        std::find(mapped.leftover.begin(), mapped.leftover.end(), i) != mapped.leftover.end();
+    if (mapped.status.ok() || stuck) attach(order[i], Slot{*fresh, at}, mapped.status.ok());
+    at += units;
+  }
+  if (!mapped.status.ok()) {
+    drop_empty_zones(guard);
+    return mapped.status;
+  }
+  std::erase(pool.others, *fresh);
+  state_.space.move_zone(pool.primary, pool.index, ZoneRole::kFormer);
+  pool.others.push_back(pool.primary);
+  state_.space.move_zone(*fresh, pool.index, ZoneRole::kPrimary);
+  pool.primary = *fresh;
+  ++state_.counters.stats().num_rebases;
+  state_.emit(EventKind::kRebase, LaneId{}, base.value, bytes.value, count_for_event(order.size()),
+              SlowPathContext::current());
+  return Status{};
+}
+
 Status PageWork::add_segment(PoolGuard& guard, Pool& pool, Bytes bytes) {
   const Bytes unit = state_.space.unit();
   Result<DeviceAddr> allocation = StatusCode::kOutOfMemory;

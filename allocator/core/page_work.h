@@ -37,6 +37,8 @@ class PageWork {
   Grown grow(PoolGuard& guard, Pool& pool, const GrowthPlan& plan);
   /// Maps the plan's pages side by side. `zone` is where, if the plan wants a fresh one.
   Status stitch(PoolGuard& guard, Pool& pool, StitchPlan plan);
+  /// Maps the pages, in order, into a fresh zone that becomes the pool's primary.
+  Status rebase(PoolGuard& guard, Pool& pool, const std::vector<PageIndex>& order);
   /// One cudaMalloc for the pool.
   Status add_segment(PoolGuard& guard, Pool& pool, Bytes bytes);
 

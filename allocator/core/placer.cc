@@ -238,8 +238,8 @@ Placer::Served Placer::finish(const Request& request, Pool& pool, BlockRecord* b
   block->stream = request.stream;
   block->state = BlockState::kLive;
   block->context = SlowPathContext::current();
-  block->birth_step = state_.step;
-  block->prediction = request.prediction;
+  block->birth = state_.age.moment();
+  block->ticket = request.ticket;
   ++pool.live_count;
   pool.active_bytes += block->bytes;
   state_.counters.on_alloc(block->bytes, block->requested, block->span);
@@ -252,6 +252,7 @@ Placer::Served Placer::finish(const Request& request, Pool& pool, BlockRecord* b
 
 Placer::Served Placer::finish_object(const Request& request, Pool& pool, SmallHeap::Object object) {
   const DeviceAddr addr = object.addr();
+  if (object.slab->live_count == 1) object.slab->birth = state_.age.moment();
   ++pool.live_count;
   pool.active_bytes += request.bytes;
   state_.counters.on_alloc(request.bytes, request.requested, class_bytes(object.slab->size_class));
@@ -304,6 +305,7 @@ Result<Block> Placer::take_back(DeviceAddr addr) {
     const Bytes requested{slab.requested[object.index]};
     const Bytes bytes = allocated_size(requested);
     const Block block{addr, bytes, requested, state_.streams.id(slab.stream), pool.id};
+    state_.predictor.on_small_free();
     state_.counters.on_free(bytes, requested);
     state_.emit(EventKind::kFree, state_.streams.lane(slab.stream), addr.value,
                 pack_sizes(requested, bytes), static_cast<std::uint16_t>(pool.index.value));
@@ -345,6 +347,8 @@ Result<Block> Placer::take_back(DeviceAddr addr) {
               pack_sizes(block->requested, block->bytes),
               static_cast<std::uint16_t>(block->pool.value), block->context);
   state_.note_use(addr, block->bytes, block->stream, UseKind::kGiveBack);
+  state_.predictor.on_free(block->ticket);
+  block->ticket = nullptr;
   if (block->uses.empty()) {
     StampSet own;
     own.add(state_.streams.stamp_now(block->stream));

@@ -42,6 +42,8 @@ struct Pool {
   ZoneIndex primary;
   std::vector<ZoneIndex> others;  ///< alias, former and segment zones
   SmallHeap small;
+  std::uint64_t stitched_units = 0;  ///< since the last rebase: what stitching costs
+  std::uint32_t rebase_count = 0;
 
   bool is_private() const { return index != kDefaultPool; }
   SearchScope scope() const { return SearchScope{primary, others}; }

@@ -4,6 +4,7 @@
 
 #include "allocator/base/check.h"
 #include "allocator/core/mutants.h"
+#include "allocator/core/rebase.h"
 
 namespace levee::core {
 
@@ -225,6 +226,19 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
         plan = state_.stitcher->plan(state_.space, wanted);
         if (plan.missing > 0) continue;
       }
+    }
+
+    // Long-lived blocks keep the free pages apart: map all others side by side, once.
+    pool.stitched_units += plan.units;
+    if (!request.is_capturing && is_rebase_due(state_, pool) &&
+        unit * state_.space.lendable_units() >= span + unit &&
+        is_rebase_useful(state_, pool, span) &&
+        pages_.rebase(guard, pool, choose_rebase_pages(state_, pool)).ok()) {
+      ++pool.rebase_count;
+      pool.stitched_units = 0;
+      const Placer::Served served = again();
+      if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
+      continue;  // slack, or a stitch, for what is still missing
     }
 
     const Status stitched = pages_.stitch(guard, pool, std::move(plan));

@@ -18,6 +18,7 @@
 #include "allocator/base/clock.h"
 #include "allocator/base/mutex.h"
 #include "allocator/base/record_arena.h"
+#include "allocator/core/age.h"
 #include "allocator/core/block.h"
 #include "allocator/core/block_map.h"
 #include "allocator/core/counters.h"
@@ -41,7 +42,7 @@ struct Request {
   Lifetime lifetime = Lifetime::kLong;
   bool is_capturing =
       false;  ///< its stream captures: no memory that needs a wait, no synchronising
-  std::uint64_t prediction = 0;
+  Predictor::Ticket* ticket = nullptr;
 
   bool is_small() const { return core::is_small(bytes); }
 };
@@ -70,7 +71,8 @@ struct State {
   Counters counters;
   Limits limits;
   std::unique_ptr<Stitcher> stitcher;
-  std::uint64_t step = 0;
+  Age age;
+  Predictor predictor;
   std::uint32_t calls_until_poll = kPollEvery;
   std::shared_ptr<const RegionList> regions = std::make_shared<RegionList>();
   std::shared_ptr<const AllocatorHooks> hooks = std::make_shared<AllocatorHooks>();

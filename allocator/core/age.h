@@ -1,0 +1,44 @@
+// How old the program and its blocks are, in steps if it marks them, else in turnovers of memory.
+//
+// A *turnover* is as many bytes of large requests as were ever in use at once. A block is *old*
+// after two steps, or three turnovers: what lives that long is not part of the work that comes and
+// goes. Guarded by the pool lock.
+#pragma once
+
+#include <cstdint>
+
+namespace levee::core {
+
+class Age {
+ public:
+  struct Moment {
+    std::uint64_t step = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  void begin_step() { ++now_.step; }
+  void pass_bytes(std::uint64_t bytes, std::uint64_t peak_bytes) {
+    now_.bytes += bytes;
+    if (peak_bytes > peak_bytes_) peak_bytes_ = peak_bytes;
+  }
+
+  Moment moment() const { return now_; }
+  std::uint64_t steps() const { return now_.step; }
+  std::uint64_t now() const { return now_.step > 0 ? now_.step : turnovers(now_.bytes); }
+  bool is_old(Moment birth) const {
+    if (now_.step > 0) return now_.step >= birth.step + kOldSteps;
+    return turnovers(now_.bytes - birth.bytes) >= kOldTurnovers;
+  }
+
+ private:
+  static constexpr std::uint64_t kOldSteps = 2;
+  static constexpr std::uint64_t kOldTurnovers = 3;
+  std::uint64_t turnovers(std::uint64_t bytes) const {
+    return peak_bytes_ == 0 ? 0 : bytes / peak_bytes_;
+  }
+
+  Moment now_;
+  std::uint64_t peak_bytes_ = 0;
+};
+
+}  // namespace levee::core
