@@ -80,6 +80,10 @@ def _read(label: str, path: str | Path) -> Run:
         run.x = [float(n) for n in steps["number"]]
         run.reserved = [float(v) for v in peaks["peak_reserved_bytes"]]
         run.allocated = [float(v) for v in peaks["peak_allocated_bytes"]]
+        # A step's value holds until the next step begins, the last one's too.
+        run.x.append(run.x[-1] + 1)
+        run.reserved.append(run.reserved[-1])
+        run.allocated.append(run.allocated[-1])
     else:
         columns = facts.timeline(device)
         run.x = (columns["time_ns"] / 1e9).tolist()

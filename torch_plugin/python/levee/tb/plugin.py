@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from tensorboard.backend import http_util
 from tensorboard.plugins import base_plugin
@@ -44,9 +44,9 @@ class LeveePlugin(base_plugin.TBPlugin):
 
     def get_plugin_apps(self) -> dict[str, Any]:
         apps: dict[str, Any] = {
-            "/runs": self.serve_runs,
-            "/view": self.serve_view,
-            "/chunk": self.serve_chunk,
+            "/runs": _app(self.serve_runs),
+            "/view": _app(self.serve_view),
+            "/chunk": _app(self.serve_chunk),
             "/levee.css": self._static("levee.css", "text/css"),
         }
         for name in _SCRIPTS:
@@ -114,19 +114,15 @@ class LeveePlugin(base_plugin.TBPlugin):
     # Routes ----------------------------------------------------------------------------------------
 
     def _static(self, name: str, content_type: str) -> Any:
-        @wrappers.Request.application
-        def serve(request: wrappers.Request) -> wrappers.Response:
-            return http_util.Respond(request, (STATIC / name).read_bytes(), content_type)
+        return _app(
+            lambda request: http_util.Respond(request, (STATIC / name).read_bytes(), content_type)
+        )
 
-        return serve
-
-    @wrappers.Request.application
     def serve_runs(self, request: wrappers.Request) -> wrappers.Response:
         return http_util.Respond(
             request, json.dumps({"runs": list(self.runs())}), "application/json"
         )
 
-    @wrappers.Request.application
     def serve_view(self, request: wrappers.Request) -> wrappers.Response:
         from levee.errors import LeveeError
 
@@ -142,7 +138,6 @@ class LeveePlugin(base_plugin.TBPlugin):
         except OSError as error:
             return _refuse(request, f"it cannot be read: {error.strerror}", 500)
 
-    @wrappers.Request.application
     def serve_chunk(self, request: wrappers.Request) -> wrappers.Response:
         try:
             offset = int(request.args.get("offset", ""))
@@ -163,6 +158,16 @@ class LeveePlugin(base_plugin.TBPlugin):
         if len(data) != length:
             return _refuse(request, "the view ends before that chunk", 400)
         return http_util.Respond(request, data, "application/octet-stream")
+
+
+def _app(handler: Callable[[wrappers.Request], wrappers.Response]) -> Any:
+    """A WSGI application of a function from request to response."""
+
+    @wrappers.Request.application
+    def serve(request: wrappers.Request) -> wrappers.Response:
+        return handler(request)
+
+    return serve
 
 
 def _refuse(request: wrappers.Request, sentence: str, code: int) -> wrappers.Response:
