@@ -24,10 +24,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and end")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    from levee import _cli_env, _cli_run, _cli_sim
+    from levee import _cli_bench, _cli_env, _cli_run, _cli_sim
 
     _cli_run.register(subparsers)
     _cli_sim.register(subparsers)
+    _cli_bench.register(subparsers)
     _cli_env.register(subparsers)
     try:
         from levee import _seeing_cli
@@ -38,9 +39,20 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _cli_bench_run(parsed: argparse.Namespace) -> int:
+    from levee import _cli_bench
+
+    return _cli_bench.run(parsed)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
-    parsed = parser.parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["bench"]:  # argparse would take options before the first word for its own
+        parsed = argparse.Namespace(command="bench", version=False, rest=list(arguments[1:]))
+        parsed.run = _cli_bench_run
+    else:
+        parsed = parser.parse_args(arguments)
     if parsed.version:
         from levee import _cli_env
 
