@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 
 from c_declarations import Declarations, Function, Parameter
-from families import NUMBERS, Family
+from families import NUMBERS, Family, Rule
 
 _SIZE_OUTPUT = (
     r"(l?h?work(space)?(_?inbytes|_?bytes|size\w*)?|p?buffersize\w*|(spmm)?workspacesize\w*|sizeinbytes"
@@ -115,7 +115,7 @@ class Emitter:
         else:
             lines += self._sizes(function)
             launches = self._launch(function)
-            lines += [*launches, *self._answers(function)] if launches else []
+            lines += [*launches, *self._writes(function), *self._answers(function)] if launches else []
         return lines + self._returns(function)
 
     def _returns(self, function: Function, failed: bool = False) -> list[str]:
@@ -265,15 +265,26 @@ class Emitter:
         return [f'launch({on}, "{label}"{", " + cost if cost else ""});']
 
     def _cost(self, function: Function) -> str:
+        expression = self._by_rule(self.family.costs, function)
+        return re.sub(r"\b(m|n|k|nrhs|batchCount|batchSize)\b", r"number(\1)", expression)
+
+    def _writes(self, function: Function) -> list[str]:
+        statement = self._by_rule(self.family.writes, function)
+        return [f"{statement};"] if statement else []
+
+    @staticmethod
+    def _by_rule(rules: tuple[Rule, ...], function: Function) -> str:
+        """The expression of the first rule that fits the function's name and parameters; "" if none does."""
         names = {p.name for p in function.parameters}
-        for rule in self.family.costs:
+        for rule in rules:
             match = re.fullmatch(rule.pattern, function.name)
             if match is None:
                 continue
-            expression = rule.cost
+            expression = rule.expression
             if "type" in match.groupdict():
                 expression = expression.replace("\\g<type>", NUMBERS[match.group("type")])
-            used = set(re.findall(r"\b[A-Za-z_]\w*\b(?!\()", expression)) - set(NUMBERS.values())
-            if used <= names:
-                return re.sub(r"\b(m|n|k|nrhs|batchCount|batchSize)\b", r"number(\1)", expression)
+            # Calls and constants are no parameters.
+            used = set(re.findall(r"\b[A-Za-z_]\w*\b(?!\()", expression))
+            if {u for u in used if not u.isupper() and u not in NUMBERS.values()} <= names:
+                return expression
         return ""

@@ -8,42 +8,57 @@ that name and replaces the generated function at link time.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class CostRule:
-    """Functions whose name matches `pattern` do the work that `cost` (a C++ expression, common/cost.h) gives.
+class Rule:
+    """What the functions whose name matches `pattern` do, as a C++ expression over their parameters.
 
-    `\\g<type>` in `cost` stands for the number type of the letter that the group `type` matched (S, D, C, Z, H).
-    The rule is passed over when the function lacks a parameter that the expression names.
+    `\\g<type>` stands for the number type of the letter that the group `type` matched (S, D, C, Z, H). A rule is passed
+    over for a function that lacks a parameter which the expression names.
     """
 
     pattern: str
-    cost: str
+    expression: str
 
 
 @dataclass(frozen=True)
 class Family:
-    name: str  # of the library: lib<name>.so.<major>
-    major: int  # of the build for CUDA 13; the installed PyTorch's own word goes before it
-    headers: tuple[tuple[str, ...], ...]  # units: headers that one file can include together
-    symbols: str  # regular expression of the names that belong to the library
-    status: str = "int"  # result type that means success when it is 0
-    invalid_handle: str = ""  # result for a handle that is none; empty = not looked at
-    unsupported: str = ""  # result of what is not modelled
-    version_node: str = "soname"  # of the symbols: "soname", a fixed name, or "" for none
-    stream_handle: str = ""  # handle type that carries the stream which work goes to
-    silent: str = (
-        "$^"  # of the functions that take such a handle, those that put no work on the stream
-    )
-    not_modelled: str = "$^"  # functions that say so and fail
-    host_values: str = "$^"  # getters that are no getters: they write elsewhere than to the host
-    include: str = ""  # header of ours that the cost rules need
-    needs: str = (
-        ""  # folder of the wheel that brings the headers, for the message when they are missing
-    )
-    costs: tuple[CostRule, ...] = field(default=())
+    """One library.
+
+    name            of the library: lib<name>.so.<major>
+    major           of the build for CUDA 13; the installed PyTorch's own word goes before it
+    headers         units: headers that one file can include together
+    symbols         regular expression of the names that belong to the library
+    status          result type that means success when it is 0
+    invalid_handle  result for a handle that is none; empty: handles are not looked at
+    unsupported     result of what is not modelled
+    version_node    of the symbols: "soname", a fixed name, or "" for none
+    stream_handle   handle type that carries the stream which work goes to
+    silent          of the functions that take such a handle, those that put no work on the stream
+    not_modelled    functions that say so and fail
+    host_values     getters that are no getters: they write elsewhere than to the host
+    include         header of ours that the rules need
+    costs           how much work a function is: a `Cost` (common/cost.h)
+    writes          what a function overwrites: those bytes are forgotten, so that they read as 0 (common/outputs.h)
+    """
+
+    name: str
+    major: int
+    headers: tuple[tuple[str, ...], ...]
+    symbols: str
+    status: str = "int"
+    invalid_handle: str = ""
+    unsupported: str = ""
+    version_node: str = "soname"
+    stream_handle: str = ""
+    silent: str = "$^"
+    not_modelled: str = "$^"
+    host_values: str = "$^"
+    include: str = ""
+    costs: tuple[Rule, ...] = ()
+    writes: tuple[Rule, ...] = ()
 
     def owns(self, symbol: str) -> bool:
         return re.fullmatch(self.symbols, symbol) is not None
@@ -57,89 +72,115 @@ NUMBERS = {
     "H": "kHalf",
 }
 
-_BLAS = (
-    CostRule(
+_BLAS_COSTS = (
+    Rule(
         r"cublas(?P<type>[SDCZH])gemm(3m)?(_v2)?(_64)?",
         "gemm(m, n, k, 1, math_number(handle, \\g<type>))",
     ),
-    CostRule(
+    Rule(
         r"cublas(?P<type>[SDCZH])gemm3?m?(Strided)?Batched(_64)?",
         "gemm(m, n, k, batchCount, math_number(handle, \\g<type>))",
     ),
-    CostRule(r"cublas(?P<type>[SC])gemm(3m)?Ex(_64)?", "gemm(m, n, k, 1, number_of(Atype))"),
-    CostRule(r"cublasGemmEx(_64)?", "gemm(m, n, k, 1, compute_number(computeType, Atype))"),
-    CostRule(
+    Rule(r"cublas(?P<type>[SC])gemm(3m)?Ex(_64)?", "gemm(m, n, k, 1, number_of(Atype))"),
+    Rule(r"cublasGemmEx(_64)?", "gemm(m, n, k, 1, compute_number(computeType, Atype))"),
+    Rule(
         r"cublasGemm(Strided)?BatchedEx(_64)?",
         "gemm(m, n, k, batchCount, compute_number(computeType, Atype))",
     ),
-    CostRule(r"cublas(?P<type>[SDCZ])g[eb]mv(_v2)?(_64)?", "gemv(m, n, 1, \\g<type>)"),
-    CostRule(r"cublas(?P<type>[SDCZ])(sy|he|tr)[mr][v2]?(_v2)?(_64)?", "gemv(n, n, 1, \\g<type>)"),
-    CostRule(r"cublas(?P<type>[SDCZ])trsm(_v2)?(_64)?", "triangular_solve(m, n, 1, \\g<type>)"),
-    CostRule(
+    Rule(r"cublas(?P<type>[SDCZ])g[eb]mv(_v2)?(_64)?", "gemv(m, n, 1, \\g<type>)"),
+    Rule(r"cublas(?P<type>[SDCZ])(sy|he|tr)[mr][v2]?(_v2)?(_64)?", "gemv(n, n, 1, \\g<type>)"),
+    Rule(r"cublas(?P<type>[SDCZ])trsm(_v2)?(_64)?", "triangular_solve(m, n, 1, \\g<type>)"),
+    Rule(
         r"cublas(?P<type>[SDCZ])trsmBatched(_64)?", "triangular_solve(m, n, batchCount, \\g<type>)"
     ),
-    CostRule(
+    Rule(
         r"cublas(?P<type>[SDCZ])getrfBatched", "factorisation(2.0 / 3, n, n, batchSize, \\g<type>)"
     ),
-    CostRule(
+    Rule(
         r"cublas(?P<type>[SDCZ])getri?s?Batched", "factorisation(2, n, n, batchSize, \\g<type>)"
     ),
-    CostRule(r"cublas(?P<type>[SDCZ])geqrfBatched", "factorisation(2, m, n, batchSize, \\g<type>)"),
-    CostRule(r"cublas(?P<type>[SDCZ])gelsBatched", "factorisation(2, m, n, batchSize, \\g<type>)"),
-    CostRule(
+    Rule(r"cublas(?P<type>[SDCZ])geqrfBatched", "factorisation(2, m, n, batchSize, \\g<type>)"),
+    Rule(r"cublas(?P<type>[SDCZ])gelsBatched", "factorisation(2, m, n, batchSize, \\g<type>)"),
+    Rule(
         r"cublas(?P<type>[SDCZ])(dot[uc]?|axpy|copy|swap)(_v2)?(_64)?", "vector(n, 2, \\g<type>)"
     ),
-    CostRule(r"cublas(?P<type>[SDCZ])(scal|nrm2|asum)(_v2)?(_64)?", "vector(n, 1, \\g<type>)"),
+    Rule(r"cublas(?P<type>[SDCZ])(scal|nrm2|asum)(_v2)?(_64)?", "vector(n, 1, \\g<type>)"),
 )
 
-_SOLVER = (
-    CostRule(r"cusolverDn(?P<type>[SDCZ])potrf", "factorisation(1.0 / 3, n, n, 1, \\g<type>)"),
-    CostRule(
+_BLAS_WRITES = (
+    Rule(r"cublas(?P<type>[SDCZH])gemm(3m)?(_v2)?(_64)?", "forget_matrix(C, m, n, ldc, \\g<type>)"),
+    Rule(
+        r"cublas(?P<type>[SDCZH])gemm(3m)?StridedBatched(_64)?",
+        "forget_matrices(C, m, n, ldc, strideC, batchCount, \\g<type>)",
+    ),
+    Rule(r"cublas([SC]gemm(3m)?|Gemm)Ex(_64)?", "forget_matrix(C, m, n, ldc, number_of(Ctype))"),
+    Rule(
+        r"cublasGemmStridedBatchedEx(_64)?",
+        "forget_matrices(C, m, n, ldc, strideC, batchCount, number_of(Ctype))",
+    ),
+    Rule(
+        r"cublas(?P<type>[SDCZ])gemv(_v2)?(_64)?",
+        "forget_matrix(y, 1, trans == CUBLAS_OP_N ? m : n, incy, \\g<type>)",
+    ),
+)
+
+_SOLVER_COSTS = (
+    Rule(r"cusolverDn(?P<type>[SDCZ])potrf", "factorisation(1.0 / 3, n, n, 1, \\g<type>)"),
+    Rule(
         r"cusolverDn(?P<type>[SDCZ])potrfBatched",
         "factorisation(1.0 / 3, n, n, batchSize, \\g<type>)",
     ),
-    CostRule(r"cusolverDn(?P<type>[SDCZ])getrf", "factorisation(2.0 / 3, m, n, 1, \\g<type>)"),
-    CostRule(
+    Rule(r"cusolverDn(?P<type>[SDCZ])getrf", "factorisation(2.0 / 3, m, n, 1, \\g<type>)"),
+    Rule(
         r"cusolverDn(?P<type>[SDCZ])(geqrf|gesvd|gesvdj)", "factorisation(4, m, n, 1, \\g<type>)"
     ),
-    CostRule(
+    Rule(
         r"cusolverDn(?P<type>[SDCZ])gesvdjBatched", "factorisation(4, m, n, batchSize, \\g<type>)"
     ),
-    CostRule(
+    Rule(
         r"cusolverDn(?P<type>[SDCZ])(syevd|heevd|syevj|heevj)",
         "factorisation(9, n, n, 1, \\g<type>)",
     ),
-    CostRule(r"cusolverDn(?P<type>[SDCZ])(getrs|potrs)", "triangular_solve(n, nrhs, 2, \\g<type>)"),
-    CostRule(r"cusolverDnXpotrf", "factorisation(1.0 / 3, n, n, 1, number_of(computeType))"),
-    CostRule(r"cusolverDnXgetrf", "factorisation(2.0 / 3, m, n, 1, number_of(computeType))"),
-    CostRule(r"cusolverDnXgeqrf", "factorisation(4, m, n, 1, number_of(computeType))"),
-    CostRule(r"cusolverDnXsyevd", "factorisation(9, n, n, 1, number_of(computeType))"),
+    Rule(r"cusolverDn(?P<type>[SDCZ])(getrs|potrs)", "triangular_solve(n, nrhs, 2, \\g<type>)"),
+    Rule(r"cusolverDnXpotrf", "factorisation(1.0 / 3, n, n, 1, number_of(computeType))"),
+    Rule(r"cusolverDnXgetrf", "factorisation(2.0 / 3, m, n, 1, number_of(computeType))"),
+    Rule(r"cusolverDnXgeqrf", "factorisation(4, m, n, 1, number_of(computeType))"),
+    Rule(r"cusolverDnXsyevd", "factorisation(9, n, n, 1, number_of(computeType))"),
 )
 
-_DNN = (
-    CostRule(r"cudnnBatchNormalizationForward\w+", "pass_cost(xDesc, 3)"),
-    CostRule(r"cudnnBatchNormalizationBackward\w*", "pass_cost(xDesc, 5)"),
-    CostRule(
+_DNN_COSTS = (
+    Rule(r"cudnnBatchNormalizationForward\w+", "pass_cost(xDesc, 3)"),
+    Rule(r"cudnnBatchNormalizationBackward\w*", "pass_cost(xDesc, 5)"),
+    Rule(
         r"cudnn(Softmax|Activation|Pooling|LRNCrossChannel|Dropout)Forward", "pass_cost(xDesc, 2)"
     ),
-    CostRule(
+    Rule(
         r"cudnn(Softmax|Activation|Pooling|LRNCrossChannel|Dropout)Backward", "pass_cost(dyDesc, 3)"
     ),
-    CostRule(r"cudnnDropoutForward", "pass_cost(xdesc, 2)"),
-    CostRule(r"cudnnDropoutBackward", "pass_cost(dydesc, 2)"),
-    CostRule(
+    Rule(r"cudnnDropoutForward", "pass_cost(xdesc, 2)"),
+    Rule(r"cudnnDropoutBackward", "pass_cost(dydesc, 2)"),
+    Rule(
         r"cudnn(AddTensor|ScaleTensor|SetTensor|TransformTensor|ReduceTensor|OpTensor)\w*",
         "pass_cost(aDesc, 2)",
     ),
-    CostRule(r"cudnn(ScaleTensor|SetTensor)", "pass_cost(yDesc, 2)"),
-    CostRule(r"cudnnTransformTensor", "pass_cost(xDesc, 2)"),
-    CostRule(r"cudnnConvolution(BiasActivation)?Forward", "convolution_cost(wDesc, yDesc)"),
-    CostRule(r"cudnnConvolutionBackwardData", "convolution_cost(wDesc, dyDesc)"),
-    CostRule(r"cudnnConvolutionBackwardFilter", "convolution_cost(dwDesc, dyDesc)"),
-    CostRule(
+    Rule(r"cudnn(ScaleTensor|SetTensor)", "pass_cost(yDesc, 2)"),
+    Rule(r"cudnnTransformTensor", "pass_cost(xDesc, 2)"),
+    Rule(r"cudnnConvolution(BiasActivation)?Forward", "convolution_cost(wDesc, yDesc)"),
+    Rule(r"cudnnConvolutionBackwardData", "convolution_cost(wDesc, dyDesc)"),
+    Rule(r"cudnnConvolutionBackwardFilter", "convolution_cost(dwDesc, dyDesc)"),
+    Rule(
         r"cudnnRNNForward\w*|cudnnRNNBackward(Data|Weights)_v8", "recurrent_cost(rnnDesc, xDesc)"
     ),
-    CostRule(r"cudnnSpatialTf\w+", "pass_cost(yDesc, 2)"),
+    Rule(r"cudnnSpatialTf\w+", "pass_cost(yDesc, 2)"),
+)
+
+_DNN_WRITES = (
+    Rule(r"cudnnBatchNormalizationForward\w+", "forget_tensor(yDesc, yData)"),
+    Rule(r"cudnnBatchNormalizationForward\w+", "forget_tensor(yDesc, y)"),
+    Rule(r"cudnnBatchNormalizationBackwardEx", "forget_tensor(dxDesc, dxData)"),
+    Rule(r"cudnn\w+(Forward|Fwd)", "forget_tensor(yDesc, y)"),
+    Rule(r"cudnn\w+BackwardData|cudnn(Softmax|Activation|Pooling)Backward", "forget_tensor(dxDesc, dx)"),
+    Rule(r"cudnnConvolutionBackwardFilter", "forget_tensor(dwDesc, dw)"),
 )
 
 FAMILIES = (
@@ -156,7 +197,8 @@ FAMILIES = (
         not_modelled=r"cublasXt\w+",
         host_values=r"cublas[SG]et(Vector|Matrix)\w*",
         include="tools/simgpu/stubs/cublas/compute_number.h",
-        costs=_BLAS,
+        costs=_BLAS_COSTS,
+        writes=_BLAS_WRITES,
     ),
     Family(
         name="cublasLt",
@@ -179,9 +221,9 @@ FAMILIES = (
         stream_handle="cudnnHandle_t",
         silent=r"cudnn\w*(Set(?!Tensor$)|Get|Create|Destroy|Query|Restore|BuildRNN)\w*|cudnnBackend(Initialize|Finalize)",
         include="tools/simgpu/stubs/cudnn/shape.h",
-        costs=_DNN,
+        costs=_DNN_COSTS,
+        writes=_DNN_WRITES,
         not_modelled=r"cudnn(FusedOps|MakeFusedOps|MultiHeadAttn|GetMultiHeadAttn)\w+|cudnnBackend(Populate|Update)CudaGraph",
-        needs="nvidia/cudnn/include",
     ),
     Family(
         name="cufft",
@@ -214,7 +256,7 @@ FAMILIES = (
         stream_handle="cusolverDnHandle_t",
         silent=r"cusolver\w*(Set|Get|Create|Destroy|bufferSize|buffersize|Logger)\w*",
         not_modelled=r"cusolver(Rf|Sp)(?!Create|Destroy|Set|Get)\w+",
-        costs=_SOLVER,
+        costs=_SOLVER_COSTS,
     ),
     Family(
         name="cusparse",
@@ -235,7 +277,6 @@ FAMILIES = (
         status="cusparseStatus_t",
         unsupported="CUSPARSE_STATUS_NOT_SUPPORTED",
         version_node="",
-        needs="nvidia/cusparselt/include",
     ),
     Family(
         name="nvrtc",
@@ -255,7 +296,6 @@ FAMILIES = (
         unsupported="ncclInvalidUsage",
         version_node="",
         not_modelled=r"nccl\w+",
-        needs="nvidia/nccl/include",
     ),
     Family(
         name="nvshmem_host",

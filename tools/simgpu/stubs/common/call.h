@@ -8,6 +8,7 @@
 #include "tools/simgpu/simgpu_abi.h"
 #include "tools/simgpu/stubs/common/cost.h"
 #include "tools/simgpu/stubs/common/object.h"
+#include "tools/simgpu/stubs/common/outputs.h"
 
 /// First statement of a library function: counts the call under `library`, and names it once if a trace is asked for.
 #define SIMGPU_TRACE_CALL(library)               \

@@ -36,6 +36,20 @@ Cost product_cost(cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a, cublas
   return gemm(number(m), number(n), number(k), number(batch), compute_number(compute, type));
 }
 
+void forget_result(void* d, cublasLtMatrixLayout_t layout) {
+  const auto rows = layout_value<uint64_t>(layout, CUBLASLT_MATRIX_LAYOUT_ROWS, "rows", 0);
+  const auto columns = layout_value<uint64_t>(layout, CUBLASLT_MATRIX_LAYOUT_COLS, "cols", 0);
+  const auto ld = layout_value<int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_LD, "ld", 0);
+  const auto batch = layout_value<int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, "batchCount", 1);
+  const auto stride = layout_value<int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, "batchStride", 0);
+  const auto type = layout_value<cudaDataType_t>(layout, CUBLASLT_MATRIX_LAYOUT_TYPE, "type", CUDA_R_32F);
+  const auto order = layout_value<int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_ORDER, "order", CUBLASLT_ORDER_COL);
+  const bool is_row_major = order == CUBLASLT_ORDER_ROW;
+  if (!is_row_major && order != CUBLASLT_ORDER_COL) return;  // tiled for tensor cores: nobody reads it as numbers
+  forget_matrices(d, static_cast<int64_t>(is_row_major ? columns : rows),
+                  static_cast<int64_t>(is_row_major ? rows : columns), ld, stride, int64_t{batch}, number_of(type));
+}
+
 cublasLtMatmulHeuristicResult_t the_algorithm() {
   cublasLtMatmulHeuristicResult_t result{};
   result.state = CUBLAS_STATUS_SUCCESS;
@@ -48,13 +62,14 @@ cublasLtMatmulHeuristicResult_t the_algorithm() {
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t computeDesc, const void* /*alpha*/,
                               const void* /*A*/, cublasLtMatrixLayout_t Adesc, const void* /*B*/,
                               cublasLtMatrixLayout_t /*Bdesc*/, const void* /*beta*/, const void* /*C*/,
-                              cublasLtMatrixLayout_t /*Cdesc*/, void* /*D*/, cublasLtMatrixLayout_t Ddesc,
+                              cublasLtMatrixLayout_t /*Cdesc*/, void* D, cublasLtMatrixLayout_t Ddesc,
                               const cublasLtMatmulAlgo_t* /*algo*/, void* /*workspace*/, size_t /*workspaceSizeInBytes*/,
                               cudaStream_t stream) {
   SIMGPU_TRACE_CALL("cublasLt");
   if (Object::from(lightHandle) == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (Object::from(computeDesc) == nullptr || Object::from(Ddesc) == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   launch(stream, "cublasLtMatmul", product_cost(computeDesc, Adesc, Ddesc));
+  forget_result(D, Ddesc);
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -182,10 +182,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   SIMGPU_TRACE_CALL("cudnn");
   const Object* library = Object::from(handle);
   BackendHandle* plan = BackendHandle::from(executionPlan);
-  if (library == nullptr || plan == nullptr || BackendHandle::from(variantPack) == nullptr) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
+  BackendHandle* addresses = BackendHandle::from(variantPack);
+  if (library == nullptr || plan == nullptr || addresses == nullptr) return CUDNN_STATUS_BAD_PARAM;
   const PlannedWork work = work_of_plan(*plan->descriptor);
   launch(library, work.name, work.cost);
+  forget_outputs(*plan->descriptor, *addresses->descriptor);
   return CUDNN_STATUS_SUCCESS;
 }

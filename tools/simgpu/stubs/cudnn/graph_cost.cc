@@ -1,7 +1,11 @@
 #include "tools/simgpu/stubs/cudnn/graph_cost.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <set>
+
+#include "tools/simgpu/stubs/common/outputs.h"
 
 namespace levee::simgpu::stubs {
 namespace {
@@ -46,6 +50,33 @@ double tensor_bytes(const Descriptor& operation, std::set<std::int64_t>* seen) {
     bytes += product(shape_of(child)) * number_of_tensor(child).bytes;
   }
   return bytes;
+}
+
+std::vector<Descriptor> operations_of(const BackendDescriptor& plan) {
+  const Descriptor config = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  const Descriptor engine = config == nullptr ? nullptr : config->child(CUDNN_ATTR_ENGINECFG_ENGINE);
+  const Descriptor graph = engine == nullptr ? nullptr : engine->child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+  const auto* operations = graph == nullptr ? nullptr : graph->find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  return operations == nullptr ? std::vector<Descriptor>{} : operations->children;
+}
+
+/// Attributes of operations that name a tensor which the operation writes.
+constexpr std::array kOutputs = {
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
+    CUDNN_ATTR_OPERATION_POINTWISE_DXDESC,          CUDNN_ATTR_OPERATION_MATMUL_CDESC,
+    CUDNN_ATTR_OPERATION_REDUCTION_YDESC,           CUDNN_ATTR_OPERATION_NORM_FWD_YDESC,
+    CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC,
+};
+
+/// Bytes of a tensor without gaps; 0 for a view with gaps, which may hold others' values between its own.
+double dense_bytes(const Descriptor& tensor) {
+  const std::vector<std::int64_t> shape = shape_of(tensor);
+  const std::vector<std::int64_t> strides = tensor->integers(CUDNN_ATTR_TENSOR_STRIDES);
+  if (strides.size() != shape.size()) return 0;
+  double last = 0;
+  for (std::size_t i = 0; i < shape.size(); ++i) last += static_cast<double>((shape[i] - 1) * strides[i]);
+  return last + 1 == product(shape) ? product(shape) * number_of_tensor(tensor).bytes : 0;
 }
 
 PlannedWork work_of(const Descriptor& operation) {
@@ -97,14 +128,9 @@ Number number_of(cudnnDataType_t type) {
 
 PlannedWork work_of_plan(const BackendDescriptor& plan) {
   PlannedWork work{"cudnn_graph", {}};
-  const Descriptor config = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  const Descriptor engine = config == nullptr ? nullptr : config->child(CUDNN_ATTR_ENGINECFG_ENGINE);
-  const Descriptor graph = engine == nullptr ? nullptr : engine->child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
-  const auto* operations = graph == nullptr ? nullptr : graph->find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-  if (operations == nullptr) return work;
   std::set<std::int64_t> seen;
   double most_flops = -1;
-  for (const Descriptor& operation : operations->children) {
+  for (const Descriptor& operation : operations_of(plan)) {
     const PlannedWork part = work_of(operation);
     // A fused graph is named after its heaviest operation.
     if (part.cost.flops > most_flops) {
@@ -114,6 +140,25 @@ PlannedWork work_of_plan(const BackendDescriptor& plan) {
     work.cost = work.cost + part.cost + Cost{0, tensor_bytes(operation, &seen)};
   }
   return work;
+}
+
+void forget_outputs(const BackendDescriptor& plan, const BackendDescriptor& addresses) {
+  const std::vector<std::int64_t> ids = addresses.integers(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const auto* pointers = addresses.find(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  if (pointers == nullptr || pointers->bytes.size() < ids.size() * sizeof(void*)) return;
+  for (const Descriptor& operation : operations_of(plan)) {
+    for (const cudnnBackendAttributeName_t name : kOutputs) {
+      const Descriptor tensor = operation->child(name);
+      if (tensor == nullptr) continue;
+      const std::vector<std::int64_t> id = tensor->integers(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+      const auto found = id.empty() ? ids.end() : std::find(ids.begin(), ids.end(), id.front());
+      if (found == ids.end()) continue;  // virtual
+      void* address = nullptr;
+      const auto index = static_cast<std::size_t>(found - ids.begin());
+      std::memcpy(&address, pointers->bytes.data() + index * sizeof address, sizeof address);
+      forget(address, dense_bytes(tensor));
+    }
+  }
 }
 
 }  // namespace levee::simgpu::stubs

@@ -179,3 +179,71 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle, cudnnRNNDescriptor
   }
   return CUDNN_STATUS_SUCCESS;
 }
+
+namespace {
+
+/// A tensor of one vector per step and sequence.
+void forget_sequences(const void* descriptor, void* data) {
+  const Object* object = Object::from(descriptor);
+  if (object == nullptr) return;
+  const Sequences shape(descriptor);
+  const auto width = object->get<int>("cudnnRNNDataDescriptor.vectorSize");
+  const auto type = object->get<cudnnDataType_t>("cudnnRNNDataDescriptor.dataType");
+  const auto vectors = static_cast<double>(shape.steps * shape.batch);
+  // Packed sequences of different lengths take less than this; what the tensor holds behind them is not ours.
+  if (object->get<cudnnRNNDataLayout_t>("cudnnRNNDataDescriptor.layout") ==
+      CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED) {
+    return;
+  }
+  forget(data, vectors * width * number_of(type).bytes);
+}
+
+}  // namespace
+
+cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, cudnnForwardMode_t /*fwdMode*/,
+                              const int32_t* /*devSeqLengths*/, cudnnRNNDataDescriptor_t xDesc, const void* /*x*/,
+                              cudnnRNNDataDescriptor_t yDesc, void* y, cudnnTensorDescriptor_t hDesc,
+                              const void* /*hx*/, void* hy, cudnnTensorDescriptor_t cDesc, const void* /*cx*/, void* cy,
+                              size_t /*weightSpaceSize*/, const void* /*weightSpace*/, size_t /*workSpaceSize*/,
+                              void* /*workSpace*/, size_t /*reserveSpaceSize*/, void* /*reserveSpace*/) {
+  SIMGPU_TRACE_CALL("cudnn");
+  const Object* library = Object::from(handle);
+  if (library == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  launch(library, "cudnnRNNForward", recurrent_cost(rnnDesc, xDesc));
+  forget_sequences(yDesc, y);
+  forget_tensor(hDesc, hy);
+  forget_tensor(cDesc, cy);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                                      const int32_t* /*devSeqLengths*/, cudnnRNNDataDescriptor_t /*yDesc*/,
+                                      const void* /*y*/, const void* /*dy*/, cudnnRNNDataDescriptor_t xDesc, void* dx,
+                                      cudnnTensorDescriptor_t hDesc, const void* /*hx*/, const void* /*dhy*/, void* dhx,
+                                      cudnnTensorDescriptor_t cDesc, const void* /*cx*/, const void* /*dcy*/, void* dcx,
+                                      size_t /*weightSpaceSize*/, const void* /*weightSpace*/, size_t /*workSpaceSize*/,
+                                      void* /*workSpace*/, size_t /*reserveSpaceSize*/, void* /*reserveSpace*/) {
+  SIMGPU_TRACE_CALL("cudnn");
+  const Object* library = Object::from(handle);
+  if (library == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  launch(library, "cudnnRNNBackwardData", recurrent_cost(rnnDesc, xDesc));
+  forget_sequences(xDesc, dx);
+  forget_tensor(hDesc, dhx);
+  forget_tensor(cDesc, dcx);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                                         cudnnWgradMode_t /*addGrad*/, const int32_t* /*devSeqLengths*/,
+                                         cudnnRNNDataDescriptor_t xDesc, const void* /*x*/,
+                                         cudnnTensorDescriptor_t /*hDesc*/, const void* /*hx*/,
+                                         cudnnRNNDataDescriptor_t /*yDesc*/, const void* /*y*/, size_t weightSpaceSize,
+                                         void* dweightSpace, size_t /*workSpaceSize*/, void* /*workSpace*/,
+                                         size_t /*reserveSpaceSize*/, void* /*reserveSpace*/) {
+  SIMGPU_TRACE_CALL("cudnn");
+  const Object* library = Object::from(handle);
+  if (library == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  launch(library, "cudnnRNNBackwardWeights", recurrent_cost(rnnDesc, xDesc));
+  forget(dweightSpace, static_cast<double>(weightSpaceSize));
+  return CUDNN_STATUS_SUCCESS;
+}

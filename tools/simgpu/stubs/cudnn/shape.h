@@ -8,6 +8,7 @@
 
 #include "tools/simgpu/stubs/common/cost.h"
 #include "tools/simgpu/stubs/common/object.h"
+#include "tools/simgpu/stubs/common/outputs.h"
 #include "tools/simgpu/stubs/cudnn/graph_cost.h"
 
 namespace levee::simgpu::stubs {
@@ -47,6 +48,18 @@ inline Cost convolution_cost(const void* filter, const void* outer) {
   const double per_output = weights.count == 0 ? 0 : weights.elements() / weights.dimensions[0];
   return {2 * activations.elements() * per_output * number_of(activations.type).weight,
           activations.bytes() * 2 + weights.bytes()};
+}
+
+/// A tensor that a kernel overwrites.
+inline void forget_tensor(const void* descriptor, void* data) {
+  const Shape shape = shape_of(descriptor);
+  double last = 0;  // the element that lies farthest away
+  for (int i = 0; i < shape.count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    last += (shape.dimensions[at] - 1.0) * shape.strides[at];
+  }
+  // A view with gaps may hold others' values between its own; only dense tensors are forgotten.
+  if (shape.count != 0 && last + 1 == shape.elements()) forget(data, shape.bytes());
 }
 
 /// One pass of a recurrent network over a batch of sequences.

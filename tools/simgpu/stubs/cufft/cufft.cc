@@ -7,6 +7,7 @@
 #include <cufft.h>
 #include <cufftXt.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -19,12 +20,18 @@ using namespace levee::simgpu::stubs;
 
 namespace {
 
+enum class Output { kComplex, kHalfComplex, kReal };
+
 struct Plan {
   cudaStream_t stream = nullptr;
   double points = 0;  ///< of one transform
+  double last = 0;    ///< points of its innermost dimension
   double batch = 1;
   Number number = kComplexSingle;
+  Output output = Output::kComplex;  ///< of plans made for cufftXtExec
+  bool is_dense = true;  ///< the output lies without gaps; else it is not known which bytes it takes
 };
+
 
 class Plans {
  public:
@@ -68,7 +75,8 @@ Number number_of_transform(cufftType type) {
 }
 
 template <typename Count>
-cufftResult make(cufftHandle plan, int rank, const Count* n, double batch, Number number, size_t* work_size) {
+cufftResult make(cufftHandle plan, int rank, const Count* n, double batch, Number number, size_t* work_size,
+                 bool is_dense = true) {
   if (n == nullptr || rank < 1) return CUFFT_INVALID_VALUE;
   double points = 1;
   for (int i = 0; i < rank; ++i) points *= static_cast<double>(n[i]);
@@ -76,7 +84,9 @@ cufftResult make(cufftHandle plan, int rank, const Count* n, double batch, Numbe
   if (work_size != nullptr) *work_size = 0;
   return plans().change(plan, [&](Plan& p) {
     p.points = points;
+    p.last = static_cast<double>(n[rank - 1]);
     p.batch = batch;
+    p.is_dense = is_dense;
     p.number = number;
   });
 }
@@ -90,12 +100,18 @@ cufftResult create_and_make(cufftHandle* plan, int rank, const Count* n, int bat
   return made;
 }
 
-cufftResult execute(cufftHandle handle, const char* name) {
+cufftResult execute(cufftHandle handle, const char* name, void* output, Output kind) {
   const std::optional<Plan> plan = plans().find(handle);
   if (!plan.has_value()) return CUFFT_INVALID_PLAN;
   const double operations = 5 * plan->points * std::log2(std::max(plan->points, 2.0)) * plan->batch;
   // Transforms do not run on tensor cores: weights as for real arithmetic of the same precision.
   launch(plan->stream, name, Cost{operations * kSingle.weight, 2 * plan->points * plan->batch * plan->number.bytes});
+  if (plan->is_dense) {
+    double bytes = plan->points * plan->batch * plan->number.bytes;
+    if (kind == Output::kHalfComplex) bytes *= (std::floor(plan->last / 2) + 1) / plan->last;
+    if (kind == Output::kReal) bytes /= 2;
+    forget(output, bytes);
+  }
   return CUFFT_SUCCESS;
 }
 
@@ -166,42 +182,50 @@ cufftResult cufftMakePlanMany64(cufftHandle plan, int rank, long long int* n, lo
   return make(plan, rank, n, static_cast<double>(batch), number_of_transform(type), workSize);
 }
 cufftResult cufftXtMakePlanMany(cufftHandle plan, int rank, long long int* n, long long int* /*inembed*/,
-                                long long int /*istride*/, long long int /*idist*/, cudaDataType /*inputtype*/,
-                                long long int* /*onembed*/, long long int /*ostride*/, long long int /*odist*/,
-                                cudaDataType /*outputtype*/, long long int batch, size_t* workSize,
+                                long long int /*istride*/, long long int /*idist*/, cudaDataType inputtype,
+                                long long int* onembed, long long int ostride, long long int /*odist*/,
+                                cudaDataType outputtype, long long int batch, size_t* workSize,
                                 cudaDataType executiontype) {
   SIMGPU_TRACE_CALL("cufft");
-  return make(plan, rank, n, static_cast<double>(batch), number_of(executiontype), workSize);
+  const auto is_real = [](cudaDataType type) { return type == CUDA_R_16F || type == CUDA_R_32F || type == CUDA_R_64F; };
+  const bool is_dense = onembed == nullptr || (rank == 1 && ostride == 1);
+  const cufftResult made =
+      make(plan, rank, n, static_cast<double>(batch), number_of(executiontype), workSize, is_dense);
+  if (made != CUFFT_SUCCESS) return made;
+  return plans().change(plan, [&](Plan& p) {
+    p.output = is_real(outputtype) ? Output::kReal : is_real(inputtype) ? Output::kHalfComplex : Output::kComplex;
+  });
 }
 
-cufftResult cufftExecC2C(cufftHandle plan, cufftComplex* /*idata*/, cufftComplex* /*odata*/, int /*direction*/) {
+cufftResult cufftExecC2C(cufftHandle plan, cufftComplex* /*idata*/, cufftComplex* odata, int /*direction*/) {
   SIMGPU_TRACE_CALL("cufft");
-  return execute(plan, "cufftExecC2C");
+  return execute(plan, "cufftExecC2C", odata, Output::kComplex);
 }
-cufftResult cufftExecR2C(cufftHandle plan, cufftReal* /*idata*/, cufftComplex* /*odata*/) {
+cufftResult cufftExecR2C(cufftHandle plan, cufftReal* /*idata*/, cufftComplex* odata) {
   SIMGPU_TRACE_CALL("cufft");
-  return execute(plan, "cufftExecR2C");
+  return execute(plan, "cufftExecR2C", odata, Output::kHalfComplex);
 }
-cufftResult cufftExecC2R(cufftHandle plan, cufftComplex* /*idata*/, cufftReal* /*odata*/) {
+cufftResult cufftExecC2R(cufftHandle plan, cufftComplex* /*idata*/, cufftReal* odata) {
   SIMGPU_TRACE_CALL("cufft");
-  return execute(plan, "cufftExecC2R");
+  return execute(plan, "cufftExecC2R", odata, Output::kReal);
 }
-cufftResult cufftExecZ2Z(cufftHandle plan, cufftDoubleComplex* /*idata*/, cufftDoubleComplex* /*odata*/,
+cufftResult cufftExecZ2Z(cufftHandle plan, cufftDoubleComplex* /*idata*/, cufftDoubleComplex* odata,
                          int /*direction*/) {
   SIMGPU_TRACE_CALL("cufft");
-  return execute(plan, "cufftExecZ2Z");
+  return execute(plan, "cufftExecZ2Z", odata, Output::kComplex);
 }
-cufftResult cufftExecD2Z(cufftHandle plan, cufftDoubleReal* /*idata*/, cufftDoubleComplex* /*odata*/) {
+cufftResult cufftExecD2Z(cufftHandle plan, cufftDoubleReal* /*idata*/, cufftDoubleComplex* odata) {
   SIMGPU_TRACE_CALL("cufft");
-  return execute(plan, "cufftExecD2Z");
+  return execute(plan, "cufftExecD2Z", odata, Output::kHalfComplex);
 }
-cufftResult cufftExecZ2D(cufftHandle plan, cufftDoubleComplex* /*idata*/, cufftDoubleReal* /*odata*/) {
+cufftResult cufftExecZ2D(cufftHandle plan, cufftDoubleComplex* /*idata*/, cufftDoubleReal* odata) {
   SIMGPU_TRACE_CALL("cufft");
-  return execute(plan, "cufftExecZ2D");
+  return execute(plan, "cufftExecZ2D", odata, Output::kReal);
 }
-cufftResult cufftXtExec(cufftHandle plan, void* /*input*/, void* /*output*/, int /*direction*/) {
+cufftResult cufftXtExec(cufftHandle plan, void* /*input*/, void* output, int /*direction*/) {
   SIMGPU_TRACE_CALL("cufft");
-  return execute(plan, "cufftXtExec");
+  const std::optional<Plan> made = plans().find(plan);
+  return execute(plan, "cufftXtExec", output, made.has_value() ? made->output : Output::kComplex);
 }
 
 cufftResult cufftGetVersion(int* version) {
