@@ -6,8 +6,8 @@
 // (or `Call::driver_done`). Cost while nobody traces: one relaxed increment and one load.
 //
 //   cudaError_t cudaFree(void* pointer) {
-//     static ApiFunction api{"cudaFree", ApiDomain::kRuntime,
-//     CUPTI_RUNTIME_TRACE_CBID_cudaFree_v3020}; Call call(api);
+//     static ApiFunction api{"cudaFree", ApiDomain::kRuntime, its_number_in_cupti};
+//     Call call(api);
 //     ...
 //     return call.done<cudaError_t>(code);
 //   }

@@ -9,11 +9,10 @@
 //   SIMGPU_STATS    "1" = stderr, else a file that gets one line of JSON per process
 //   SIMGPU_JUDGE    "count" (default), "abort" at the first violation, "off"
 //   SIMGPU_BACKING  how many bytes of device memory are really kept: a size, "full", "off"
-//   SIMGPU_FAULTS   a fault plan, in the text form of sim/fault_plan.h
-//   SIMGPU_TRACE    "1" = stderr, else a file: every driver call that is not a launch, and first
-//   uses of library calls SIMGPU_SET      "name=number,...": settings of the generated libraries,
-//   see README.md SIMGPU_QUIET    "1": the start-up line has been printed by whoever started this
-//   process
+//   SIMGPU_FAULTS   a fault plan, in the text form of core/faults.h
+//   SIMGPU_TRACE    "1" = stderr, else a file: every driver call, and first uses of libraries
+//   SIMGPU_SET      "name=number,...": settings of the generated libraries, see README.md
+//   SIMGPU_QUIET    "1": whoever started this process has printed the start-up line
 #pragma once
 
 #include <cstdint>
