@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import LEVEE_RUN, environment, launch, run_file
+from under_levee import LEVEE_RUN, environment, launch, run_file
 
 TRAIN = """
 import json, sys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAMS, assert_check, check_names, has_gpu, results_of, run_file
+from under_levee import PROGRAMS, assert_check, check_names, has_gpu, results_of, run_file
 
 PROGRAM = "devices.py"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import assert_check, check_names, results_of
+from under_levee import assert_check, check_names, results_of
 
 PROGRAM = "main_door.py"
 

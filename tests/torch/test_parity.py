@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAMS, run_file
+from under_levee import PROGRAMS, run_file
 
 KINDS = ("all", "small_pool", "large_pool")
 FIELDS = ("current", "allocated", "freed")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import LEVEE_RUN, launch
+from under_levee import LEVEE_RUN, launch
 
 WORKERS = """
 import json, os, sys, gc
