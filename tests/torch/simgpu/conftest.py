@@ -86,7 +86,12 @@ def run_on_simgpu(
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(LAUNCHER), "--gpu", gpu, *options, "--", *command],
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", **(environment or {})},
+        env={
+            **os.environ,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+            **(environment or {}),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -99,7 +104,12 @@ def run_program(name: str, folder: Path) -> Finished:
     program = PROGRAMS[name]
     command = [sys.executable]
     if program.ranks:
-        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={program.ranks}"]
+        command += [
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc-per-node={program.ranks}",
+        ]
     command += [str(HERE / "programs" / f"{name}.py")]
     environment = {**program.environment, "SIMGPU_TEST_FOLDER": str(folder)}
     done = run_on_simgpu(command, program.gpu, program.options, environment, program.timeout)

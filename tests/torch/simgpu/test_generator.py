@@ -44,7 +44,10 @@ TOY = Family(
     stream_handle="toyHandle_t",
     silent=r"toy(Set|Get|Create|Destroy)\w*|\w+_bufferSize",
     not_modelled="toyFuture",
-    costs=(Rule(r"toyProduct", "gemm(n, n, missing, 1, kSingle)"), Rule(r"toyProduct", "gemm(n, n, n, 1, kSingle)")),
+    costs=(
+        Rule(r"toyProduct", "gemm(n, n, missing, 1, kSingle)"),
+        Rule(r"toyProduct", "gemm(n, n, n, 1, kSingle)"),
+    ),
 )
 
 
@@ -70,10 +73,17 @@ def test_declarations_are_found_and_definitions_are_not(declared):
 def test_parameters_keep_their_types(declared):
     create = declared.functions["toyCreate"]
     assert create.result == "toyStatus_t"
-    assert [(p.type, p.name) for p in create.parameters] == [("toyHandle_t *", "handle"), ("int", "flags")]
+    assert [(p.type, p.name) for p in create.parameters] == [
+        ("toyHandle_t *", "handle"),
+        ("int", "flags"),
+    ]
     product = declared.functions["toyProduct"]
     assert [p.is_output for p in product.parameters] == [False, False, False, True, True, False]
-    assert [p.name for p in declared.functions["toyWithCallback"].parameters] == ["callback", "rows", "flag"]
+    assert [p.name for p in declared.functions["toyWithCallback"].parameters] == [
+        "callback",
+        "rows",
+        "flag",
+    ]
 
 
 def test_an_enumerator_that_repeats_a_value_is_left_out(declared):
@@ -82,13 +92,17 @@ def test_an_enumerator_that_repeats_a_value_is_left_out(declared):
 
 def test_values_set_can_be_read_back(declared):
     assert 'object->set("toyMode.mode", mode)' in made(declared, "toySetMode")
-    assert 'write_value(Object::from(handle), "toyMode.mode", "mode", mode)' in made(declared, "toyGetMode")
+    assert 'write_value(Object::from(handle), "toyMode.mode", "mode", mode)' in made(
+        declared, "toyGetMode"
+    )
     assert "set_stream(stream)" in made(declared, "toySetStream_v2")
 
 
 def test_creation_and_end(declared):
     create = made(declared, "toyCreate")
-    assert 'Object::make(handle, "toyHandle_t")' in create and 'object->set("flags", flags)' in create
+    assert (
+        'Object::make(handle, "toyHandle_t")' in create and 'object->set("flags", flags)' in create
+    )
     assert "Object::destroy(handle)" in made(declared, "toyDestroy")
 
 
@@ -101,7 +115,10 @@ def test_sizes_are_zero_and_no_work(declared):
 def test_computing_functions_launch_and_answer(declared):
     text = made(declared, "toyProduct")
     # The first rule names a parameter that the function lacks.
-    assert 'launch(Object::from(handle), "toyProduct", gemm(number(n), number(n), number(n), 1, kSingle))' in text
+    assert (
+        'launch(Object::from(handle), "toyProduct", gemm(number(n), number(n), number(n), 1, kSingle))'
+        in text
+    )
     assert "answer_zero(devInfo, batchSize)" in text
     assert "if (Object::from(handle) == nullptr) return TOY_BAD;" in text
 
@@ -126,13 +143,22 @@ def test_an_unknown_library_is_refused_with_the_known_ones():
 
 
 def test_no_symbol_belongs_to_two_libraries():
-    for symbol in ("cublasSgemm_v2", "cublasLtMatmul", "cusparseSpMM", "cusparseLtMatmul", "cudnnCreate", "pncclSend"):
+    for symbol in (
+        "cublasSgemm_v2",
+        "cublasLtMatmul",
+        "cusparseSpMM",
+        "cusparseLtMatmul",
+        "cudnnCreate",
+        "pncclSend",
+    ):
         assert sum(f.owns(symbol) for f in FAMILIES) == 1, symbol
 
 
 def test_imports_of_a_library_with_their_versions(tmp_path):
     source = tmp_path / "user.c"
-    source.write_text("int printf(const char *, ...); int f(void) { return printf(\"x\"); }", encoding="utf-8")
+    source.write_text(
+        'int printf(const char *, ...); int f(void) { return printf("x"); }', encoding="utf-8"
+    )
     built = tmp_path / "user.so"
     subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(built)], check=True)
     found = imports(built)
@@ -156,4 +182,8 @@ def test_generated_files_are_stable(tmp_path):
     generate(TOY, [tmp_path], None, tmp_path / "out", "cc")
     assert (tmp_path / "out" / "toy_0.cc").stat().st_mtime_ns == first
     script = (tmp_path / "out" / "toy.map").read_text(encoding="utf-8")
-    assert script.startswith("libtoy.so.1 {\n  global:\n") and "    toyProduct;\n" in script and "local: *;" in script
+    assert (
+        script.startswith("libtoy.so.1 {\n  global:\n")
+        and "    toyProduct;\n" in script
+        and "local: *;" in script
+    )

@@ -62,7 +62,9 @@ def test_structured_sparse_product_takes_the_space_of_two_in_four(libraries):
     assert libraries.fact("structured_sparsity") > 0
     shape, elements = libraries.fact("structured_sparse_product")
     assert shape == [64, 64]
-    assert elements == 64 * 64 * (2 + 0.25) / 2 / 2  # half the values and two bits each, counted in halves
+    assert (
+        elements == 64 * 64 * (2 + 0.25) / 2 / 2
+    )  # half the values and two bits each, counted in halves
 
 
 def test_versions_are_those_of_the_installed_headers(libraries):

@@ -10,7 +10,9 @@ def limits(request):
 
 def pytest_generate_tests(metafunc):
     # The programs are started by name before the first test runs.
-    metafunc.fixturenames += [n for n in ("native_limits", "expandable_limits") if n not in metafunc.fixturenames]
+    metafunc.fixturenames += [
+        n for n in ("native_limits", "expandable_limits") if n not in metafunc.fixturenames
+    ]
 
 
 def test_a_request_beyond_the_card_is_an_out_of_memory_error(limits):

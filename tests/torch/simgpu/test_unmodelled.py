@@ -17,8 +17,17 @@ def test_a_missing_symbol_ends_a_linked_program_with_its_name(tmp_path):
     if compiler is None:
         pytest.skip("no C compiler to link a program with")
     source = tmp_path / "program.c"
-    source.write_text("int cublasNoSuchFunction(void); int main(void) { return cublasNoSuchFunction(); }")
-    command = [compiler, str(source), "-Wl,--unresolved-symbols=ignore-all", "-Wl,-z,lazy", "-o", str(tmp_path / "program")]
+    source.write_text(
+        "int cublasNoSuchFunction(void); int main(void) { return cublasNoSuchFunction(); }"
+    )
+    command = [
+        compiler,
+        str(source),
+        "-Wl,--unresolved-symbols=ignore-all",
+        "-Wl,-z,lazy",
+        "-o",
+        str(tmp_path / "program"),
+    ]
     subprocess.run(command, check=True)
     done = run_on_simgpu([str(tmp_path / "program")])
     assert done.returncode == 127
@@ -27,7 +36,11 @@ def test_a_missing_symbol_ends_a_linked_program_with_its_name(tmp_path):
 
 def test_a_function_that_is_not_modelled_says_so_once_and_fails(unmodelled):
     assert unmodelled.fact("not_modelled") == [5, 5]  # ncclInvalidUsage
-    said = [line for line in unmodelled.output.splitlines() if "ncclCommWindowRegister" in line and "FACTS" not in line]
+    said = [
+        line
+        for line in unmodelled.output.splitlines()
+        if "ncclCommWindowRegister" in line and "FACTS" not in line
+    ]
     assert len(said) == 1
 
 

@@ -1,7 +1,7 @@
 """Which symbols a shared library takes from others, as its dynamic section says. Reads 64-bit little-endian ELF files.
 
-Owns `imports`. Promises: reads only the tables that it needs, so that a library of a gigabyte costs milliseconds; a file
-that is no such ELF file raises ValueError with its path.
+Owns `imports`. Promises: reads only the tables that it needs, so that a library of a gigabyte costs
+milliseconds; a file that is no such ELF file raises ValueError with its path.
 """
 
 from __future__ import annotations

@@ -4,11 +4,14 @@ The rules, first match first:
 
   not modelled      says its name on stderr once and returns the library's "not supported"
   names of enums    `const char *f(status)` returns the enumerator's name
-  create, destroy   makes or ends the `Object` behind a handle; values given at creation are kept under their names
-  set, get          keeps a value in the object, gives it back; `SetAttribute` keeps bytes; `SetStream` the stream
+  create, destroy   makes or ends the `Object` behind a handle; values given at creation are kept under
+                    their names
+  set, get          keeps a value in the object, gives it back; `SetAttribute` keeps bytes; `SetStream`
+                    the stream
   sizes             what a function reports as a buffer's size is 0
-  compute           puts a kernel of the function's name on the handle's stream, with the family's cost; its small answers
-                    (info, result, ...), which tell programs whether it worked, become 0 wherever they live
+  compute           puts a kernel of the function's name on the handle's stream, with the family's cost;
+                    forgets what it overwrites; its small answers (info, result, ...), which tell programs
+                    whether it worked, become 0 wherever they live
   anything else     success
 
 Generated functions are weak: one written by hand in the same library replaces it, and the linker is the judge.
@@ -115,7 +118,9 @@ class Emitter:
         else:
             lines += self._sizes(function)
             launches = self._launch(function)
-            lines += [*launches, *self._writes(function), *self._answers(function)] if launches else []
+            lines += (
+                [*launches, *self._writes(function), *self._answers(function)] if launches else []
+            )
         return lines + self._returns(function)
 
     def _returns(self, function: Function, failed: bool = False) -> list[str]:

@@ -96,14 +96,10 @@ _BLAS_COSTS = (
     Rule(
         r"cublas(?P<type>[SDCZ])getrfBatched", "factorisation(2.0 / 3, n, n, batchSize, \\g<type>)"
     ),
-    Rule(
-        r"cublas(?P<type>[SDCZ])getri?s?Batched", "factorisation(2, n, n, batchSize, \\g<type>)"
-    ),
+    Rule(r"cublas(?P<type>[SDCZ])getri?s?Batched", "factorisation(2, n, n, batchSize, \\g<type>)"),
     Rule(r"cublas(?P<type>[SDCZ])geqrfBatched", "factorisation(2, m, n, batchSize, \\g<type>)"),
     Rule(r"cublas(?P<type>[SDCZ])gelsBatched", "factorisation(2, m, n, batchSize, \\g<type>)"),
-    Rule(
-        r"cublas(?P<type>[SDCZ])(dot[uc]?|axpy|copy|swap)(_v2)?(_64)?", "vector(n, 2, \\g<type>)"
-    ),
+    Rule(r"cublas(?P<type>[SDCZ])(dot[uc]?|axpy|copy|swap)(_v2)?(_64)?", "vector(n, 2, \\g<type>)"),
     Rule(r"cublas(?P<type>[SDCZ])(scal|nrm2|asum)(_v2)?(_64)?", "vector(n, 1, \\g<type>)"),
 )
 
@@ -131,9 +127,7 @@ _SOLVER_COSTS = (
         "factorisation(1.0 / 3, n, n, batchSize, \\g<type>)",
     ),
     Rule(r"cusolverDn(?P<type>[SDCZ])getrf", "factorisation(2.0 / 3, m, n, 1, \\g<type>)"),
-    Rule(
-        r"cusolverDn(?P<type>[SDCZ])(geqrf|gesvd|gesvdj)", "factorisation(4, m, n, 1, \\g<type>)"
-    ),
+    Rule(r"cusolverDn(?P<type>[SDCZ])(geqrf|gesvd|gesvdj)", "factorisation(4, m, n, 1, \\g<type>)"),
     Rule(
         r"cusolverDn(?P<type>[SDCZ])gesvdjBatched", "factorisation(4, m, n, batchSize, \\g<type>)"
     ),
@@ -168,9 +162,7 @@ _DNN_COSTS = (
     Rule(r"cudnnConvolution(BiasActivation)?Forward", "convolution_cost(wDesc, yDesc)"),
     Rule(r"cudnnConvolutionBackwardData", "convolution_cost(wDesc, dyDesc)"),
     Rule(r"cudnnConvolutionBackwardFilter", "convolution_cost(dwDesc, dyDesc)"),
-    Rule(
-        r"cudnnRNNForward\w*|cudnnRNNBackward(Data|Weights)_v8", "recurrent_cost(rnnDesc, xDesc)"
-    ),
+    Rule(r"cudnnRNNForward\w*|cudnnRNNBackward(Data|Weights)_v8", "recurrent_cost(rnnDesc, xDesc)"),
     Rule(r"cudnnSpatialTf\w+", "pass_cost(yDesc, 2)"),
 )
 
@@ -179,7 +171,10 @@ _DNN_WRITES = (
     Rule(r"cudnnBatchNormalizationForward\w+", "forget_tensor(yDesc, y)"),
     Rule(r"cudnnBatchNormalizationBackwardEx", "forget_tensor(dxDesc, dxData)"),
     Rule(r"cudnn\w+(Forward|Fwd)", "forget_tensor(yDesc, y)"),
-    Rule(r"cudnn\w+BackwardData|cudnn(Softmax|Activation|Pooling)Backward", "forget_tensor(dxDesc, dx)"),
+    Rule(
+        r"cudnn\w+BackwardData|cudnn(Softmax|Activation|Pooling)Backward",
+        "forget_tensor(dxDesc, dx)",
+    ),
     Rule(r"cudnnConvolutionBackwardFilter", "forget_tensor(dwDesc, dw)"),
 )
 
@@ -219,11 +214,17 @@ FAMILIES = (
         invalid_handle="CUDNN_STATUS_BAD_PARAM",
         unsupported="CUDNN_STATUS_NOT_SUPPORTED",
         stream_handle="cudnnHandle_t",
-        silent=r"cudnn\w*(Set(?!Tensor$)|Get|Create|Destroy|Query|Restore|BuildRNN)\w*|cudnnBackend(Initialize|Finalize)",
+        silent=(
+            r"cudnn\w*(Set(?!Tensor$)|Get|Create|Destroy|Query|Restore|BuildRNN)\w*"
+            r"|cudnnBackend(Initialize|Finalize)"
+        ),
         include="tools/simgpu/stubs/cudnn/shape.h",
         costs=_DNN_COSTS,
         writes=_DNN_WRITES,
-        not_modelled=r"cudnn(FusedOps|MakeFusedOps|MultiHeadAttn|GetMultiHeadAttn)\w+|cudnnBackend(Populate|Update)CudaGraph",
+        not_modelled=(
+            r"cudnn(FusedOps|MakeFusedOps|MultiHeadAttn|GetMultiHeadAttn)\w+"
+            r"|cudnnBackend(Populate|Update)CudaGraph"
+        ),
     ),
     Family(
         name="cufft",
@@ -232,7 +233,10 @@ FAMILIES = (
         symbols=r"cufft\w+",
         status="cufftResult",
         unsupported="CUFFT_NOT_SUPPORTED",
-        not_modelled=r"cufftXt(SetGPUs|Malloc|Memcpy|Free|ExecDescriptor\w*|QueryPlan|SetWorkArea\w*|SetSubformatDefault)",
+        not_modelled=(
+            r"cufftXt(SetGPUs|Malloc|Memcpy|Free|ExecDescriptor\w*|QueryPlan|SetWorkArea\w*"
+            r"|SetSubformatDefault)"
+        ),
     ),
     Family(
         name="curand",

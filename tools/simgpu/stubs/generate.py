@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the stand-in CUDA math libraries: C++ and a version script per library, from headers and the installed PyTorch.
+"""Makes the stand-in CUDA math libraries: C++ and a version script for each.
 
-    generate.py --plan  --include DIR... [--torch DIR]          one line per library: name, SONAME, or why it is left out
+    generate.py --plan  --include DIR... [--torch DIR]
+        one line per library: its name and SONAME, or why it is left out
     generate.py LIBRARY --include DIR... [--torch DIR] --out DIR [--compiler cc]
 
-Reads the headers with the C preprocessor and the undefined symbols of PyTorch's libraries with their version nodes.
-Writes `<library>_<n>.cc` for each unit of headers, `<library>_imports.cc` for what PyTorch imports without a header,
-and `<library>.map`. Same inputs, same bytes; a file that would not change is left untouched.
+Reads the headers with the C preprocessor and the undefined symbols of the installed PyTorch's
+libraries with their version nodes. Writes `<library>_<n>.cc` for each unit of headers,
+`<library>_imports.cc` for what PyTorch imports without a header, and `<library>.map`. Same inputs,
+same bytes; a file that would not change is left untouched.
 """
 
 from __future__ import annotations

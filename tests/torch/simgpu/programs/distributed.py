@@ -38,7 +38,15 @@ def reductions():
 @check
 def types():
     results = {}
-    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32, torch.int64, torch.uint8):
+    for dtype in (
+        torch.float32,
+        torch.float64,
+        torch.bfloat16,
+        torch.float16,
+        torch.int32,
+        torch.int64,
+        torch.uint8,
+    ):
         x = here([1 + RANK, 100], dtype)
         dist.all_reduce(x)
         results[str(dtype)] = x.cpu().tolist()
@@ -83,7 +91,10 @@ def broadcast_and_pairs():
     else:
         dist.recv(y, 0)
     box = torch.zeros(1, device=D)
-    operations = [dist.P2POp(dist.isend, here([RANK + 0.5]), 1 - RANK), dist.P2POp(dist.irecv, box, 1 - RANK)]
+    operations = [
+        dist.P2POp(dist.isend, here([RANK + 0.5]), 1 - RANK),
+        dist.P2POp(dist.irecv, box, 1 - RANK),
+    ]
     for request in dist.batch_isend_irecv(operations):
         request.wait()
     return {"broadcast": x.cpu().tolist(), "received": y.cpu().tolist(), "swapped": box.item()}

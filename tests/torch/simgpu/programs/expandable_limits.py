@@ -10,4 +10,7 @@ from checks import check
 def mappings():
     simgpu = ctypes.CDLL(None)
     simgpu.simgpu_counter.restype = ctypes.c_uint64
-    return {name: simgpu.simgpu_counter(name.encode()) for name in ("cuMemMap", "cuMemUnmap", "cudaMalloc")}
+    return {
+        name: simgpu.simgpu_counter(name.encode())
+        for name in ("cuMemMap", "cuMemUnmap", "cudaMalloc")
+    }

@@ -37,7 +37,10 @@ def a_replay_takes_the_time_of_its_nodes():
     with torch.cuda.graph(graph):
         for _ in range(4):
             a @ a
-    return {"eager": milliseconds(lambda: [a @ a for _ in range(4)]), "replayed": milliseconds(graph.replay)}
+    return {
+        "eager": milliseconds(lambda: [a @ a for _ in range(4)]),
+        "replayed": milliseconds(graph.replay),
+    }
 
 
 @check
@@ -57,7 +60,9 @@ def copies_of_a_graph_happen_at_every_replay():
 @check
 def graphed_callable():
     model = nn.Linear(16, 16).to(D)
-    graphed = torch.cuda.make_graphed_callables(model, (torch.randn(8, 16, device=D, requires_grad=True),))
+    graphed = torch.cuda.make_graphed_callables(
+        model, (torch.randn(8, 16, device=D, requires_grad=True),)
+    )
     graphed(torch.randn(8, 16, device=D, requires_grad=True)).sum().backward()
     return model.weight.grad is not None
 

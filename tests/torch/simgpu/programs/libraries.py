@@ -92,7 +92,9 @@ def sparse_sparse_product():
 
 @check
 def kernel_compiled_at_run_time():
-    square = torch.cuda.jiterator._create_jit_fn("template <typename T> T square(T x) { return x * x; }")
+    square = torch.cuda.jiterator._create_jit_fn(
+        "template <typename T> T square(T x) { return x * x; }"
+    )
     out = square(torch.ones(10, device=D))
     special = torch.special.bessel_j0(torch.ones(10, device=D))  # compiled by the same way
     return [list(out.shape), list(special.shape)]

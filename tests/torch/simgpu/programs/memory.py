@@ -27,7 +27,10 @@ def round_trips():
         "slice": torch.equal(on_device[500:700].cpu(), values[500:700]),
         "strided": torch.equal(strided.to(D).cpu(), strided),
         "item": on_device[7].item(),
-        "types": [torch.ones(3, dtype=t).to(D).cpu().tolist() for t in (torch.bool, torch.bfloat16, torch.int64)],
+        "types": [
+            torch.ones(3, dtype=t).to(D).cpu().tolist()
+            for t in (torch.bool, torch.bfloat16, torch.int64)
+        ],
     }
 
 
@@ -51,7 +54,11 @@ def pinned_memory():
     source = torch.arange(1000).pin_memory()
     target = source.to(D, non_blocking=True)
     torch.cuda.synchronize()
-    return [source.is_pinned(), torch.arange(3).is_pinned(), torch.equal(target.cpu(), torch.arange(1000))]
+    return [
+        source.is_pinned(),
+        torch.arange(3).is_pinned(),
+        torch.equal(target.cpu(), torch.arange(1000)),
+    ]
 
 
 @check
@@ -119,7 +126,10 @@ def record_stream_keeps_the_block():
     del while_busy
     torch.cuda.synchronize()
     later = [torch.empty(32 << 20, device=D, dtype=torch.uint8) for _ in range(2)]
-    return {"reused_while_busy": was_reused, "reused_later": address in [t.data_ptr() for t in later]}
+    return {
+        "reused_while_busy": was_reused,
+        "reused_later": address in [t.data_ptr() for t in later],
+    }
 
 
 @check
@@ -145,7 +155,9 @@ def activation_checkpointing():
     from torch.utils.checkpoint import checkpoint
 
     model = torch.nn.Linear(16, 16).to(D)
-    checkpoint(model, torch.randn(4, 16, device=D, requires_grad=True), use_reentrant=False).sum().backward()
+    checkpoint(
+        model, torch.randn(4, 16, device=D, requires_grad=True), use_reentrant=False
+    ).sum().backward()
     return model.weight.grad is not None
 
 

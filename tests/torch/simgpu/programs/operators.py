@@ -22,15 +22,23 @@ def steps_of(model, make_input, optimizer, steps=3):
 @check
 def device():
     properties = torch.cuda.get_device_properties(0)
-    return {"name": properties.name, "memory": properties.total_memory, "capability": torch.cuda.get_device_capability()}
+    return {
+        "name": properties.name,
+        "memory": properties.total_memory,
+        "capability": torch.cuda.get_device_capability(),
+    }
 
 
 @check
 def autograd_with_adamw():
-    model = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.LayerNorm(128), nn.Dropout(0.1), nn.Linear(128, 10)).to(D)
+    model = nn.Sequential(
+        nn.Linear(64, 128), nn.GELU(), nn.LayerNorm(128), nn.Dropout(0.1), nn.Linear(128, 10)
+    ).to(D)
     optimizer = torch.optim.AdamW(model.parameters())
     for _ in range(3):
-        loss = F.cross_entropy(model(torch.randn(8, 64, device=D)), torch.randint(0, 10, (8,), device=D))
+        loss = F.cross_entropy(
+            model(torch.randn(8, 64, device=D)), torch.randint(0, 10, (8,), device=D)
+        )
         optimizer.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -121,7 +129,10 @@ def convolution_channels_last_bf16_benchmark():
         out = model(torch.randn(2, 8, 9, 13, device=D).to(memory_format=torch.channels_last))
     out.float().sum().backward()
     torch.backends.cudnn.benchmark = False
-    return {"shape": list(out.shape), "channels_last": out.is_contiguous(memory_format=torch.channels_last)}
+    return {
+        "shape": list(out.shape),
+        "channels_last": out.is_contiguous(memory_format=torch.channels_last),
+    }
 
 
 @check
@@ -148,7 +159,11 @@ def recurrent_weights_stay_one_buffer():
     network.flatten_parameters()
     pointers = [p.data_ptr() for p in network.parameters()]
     size = sum(p.numel() for p in network.parameters()) * 4
-    return {"distinct": len(set(pointers)) == len(pointers), "span": max(pointers) - min(pointers), "size": size}
+    return {
+        "distinct": len(set(pointers)) == len(pointers),
+        "span": max(pointers) - min(pointers),
+        "size": size,
+    }
 
 
 @check
@@ -174,7 +189,10 @@ def matmul_takes_the_time_of_its_arithmetic():
         return begin.elapsed_time(end)
 
     torch.backends.cuda.matmul.allow_tf32 = False
-    times = {"half": milliseconds(torch.bfloat16, 8192), "half_small": milliseconds(torch.bfloat16, 4096)}
+    times = {
+        "half": milliseconds(torch.bfloat16, 8192),
+        "half_small": milliseconds(torch.bfloat16, 4096),
+    }
     times["single"] = milliseconds(torch.float32, 8192)
     torch.backends.cuda.matmul.allow_tf32 = True
     times["tf32"] = milliseconds(torch.float32, 8192)

@@ -35,9 +35,15 @@ def kernels_and_memory():
     kernels = [e for e in trace["traceEvents"] if e.get("cat") == "kernel"]
     names = {e["name"] for e in kernels}
     launches = {
-        e["args"]["correlation"] for e in trace["traceEvents"] if e.get("cat") in ("cuda_runtime", "cuda_driver")
+        e["args"]["correlation"]
+        for e in trace["traceEvents"]
+        if e.get("cat") in ("cuda_runtime", "cuda_driver")
     }
-    memory = [e for e in trace["traceEvents"] if e.get("name") == "[memory]" and e["args"]["Device Type"] == 1]
+    memory = [
+        e
+        for e in trace["traceEvents"]
+        if e.get("name") == "[memory]" and e["args"]["Device Type"] == 1
+    ]
     by_stream = collections.defaultdict(list)
     for kernel in kernels:
         by_stream[kernel["tid"]].append((kernel["ts"], kernel["ts"] + kernel["dur"]))
@@ -69,7 +75,11 @@ def kernel_table():
         for _ in range(3):
             a @ a
         torch.cuda.synchronize()
-    rows = {r.key: (r.count, r.device_time_total) for r in profiler.key_averages() if r.device_time_total > 0}
+    rows = {
+        r.key: (r.count, r.device_time_total)
+        for r in profiler.key_averages()
+        if r.device_time_total > 0
+    }
     return max(rows.values(), key=lambda row: row[1])
 
 
@@ -77,7 +87,9 @@ def kernel_table():
 def scheduled():
     model = nn.Linear(64, 64).to(D)
     waits = schedule(wait=1, warmup=1, active=2)
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=waits) as profiler:
+    with profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=waits
+    ) as profiler:
         for _ in range(4):
             model(torch.randn(8, 64, device=D)).sum().backward()
             profiler.step()

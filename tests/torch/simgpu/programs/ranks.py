@@ -1,4 +1,7 @@
-"""One rank of a job that uses the stand-in NCCL directly, without PyTorch: ranks.py SCENARIO RANK RANKS UNIQUE_ID_HEX."""
+"""One rank of a job that uses the stand-in NCCL directly, without PyTorch.
+
+ranks.py SCENARIO RANK RANKS UNIQUE_ID_HEX
+"""
 
 import ctypes
 import os
@@ -38,7 +41,12 @@ def size(count):
 class Rank:
     def __init__(self, rank, ranks, unique_id):
         self.rank, self.ranks, self.comm = rank, ranks, ctypes.c_void_p()
-        LIBRARY.ncclCommInitRank.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, UniqueId, ctypes.c_int]
+        LIBRARY.ncclCommInitRank.argtypes = [
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.c_int,
+            UniqueId,
+            ctypes.c_int,
+        ]
         call("ncclCommInitRank", ctypes.byref(self.comm), ranks, unique_id, rank)
 
     def all_reduce(self, values, op=SUM):
@@ -61,19 +69,52 @@ def run_scenario(name, rank):
         mine = [me + i % 7 for i in range(count)]
         assert rank.all_reduce(mine) == [sum(range(ranks)) + ranks * (i % 7) for i in range(count)]
         gathered = ints([0] * (count // 2 * ranks))
-        call("ncclAllGather", ints([me * 1000 + i % 1000 for i in range(count // 2)]), gathered, size(count // 2), INT32,
-             rank.comm, None)
-        assert list(gathered) == [r * 1000 + i % 1000 for r in range(ranks) for i in range(count // 2)]
+        call(
+            "ncclAllGather",
+            ints([me * 1000 + i % 1000 for i in range(count // 2)]),
+            gathered,
+            size(count // 2),
+            INT32,
+            rank.comm,
+            None,
+        )
+        assert list(gathered) == [
+            r * 1000 + i % 1000 for r in range(ranks) for i in range(count // 2)
+        ]
         piece = ints([0] * 50_000)
-        call("ncclReduceScatter", ints(range(50_000 * ranks)), piece, size(50_000), INT32, SUM, rank.comm, None)
+        call(
+            "ncclReduceScatter",
+            ints(range(50_000 * ranks)),
+            piece,
+            size(50_000),
+            INT32,
+            SUM,
+            rank.comm,
+            None,
+        )
         assert list(piece) == [ranks * (me * 50_000 + i) for i in range(50_000)]
         swapped = ints([0] * (40_000 * ranks))
-        call("ncclAlltoAll", ints([me * 10 + i // 40_000 for i in range(40_000 * ranks)]), swapped, size(40_000), INT32,
-             rank.comm, None)
+        call(
+            "ncclAlltoAll",
+            ints([me * 10 + i // 40_000 for i in range(40_000 * ranks)]),
+            swapped,
+            size(40_000),
+            INT32,
+            rank.comm,
+            None,
+        )
         assert list(swapped) == [r * 10 + me for r in range(ranks) for _ in range(40_000)]
         received = ints([0] * 100_000)
         call("ncclGroupStart")
-        call("ncclSend", ints([me] * 100_000), size(100_000), INT32, (me + 1) % ranks, rank.comm, None)
+        call(
+            "ncclSend",
+            ints([me] * 100_000),
+            size(100_000),
+            INT32,
+            (me + 1) % ranks,
+            rank.comm,
+            None,
+        )
         call("ncclRecv", received, size(100_000), INT32, (me - 1) % ranks, rank.comm, None)
         call("ncclGroupEnd")
         assert set(received) == {(me - 1) % ranks}
@@ -101,8 +142,9 @@ def run_scenario(name, rank):
     if name == "abort":
         # A rank that waits for one that never comes is set free by an abort from another thread.
         if me == ranks - 1:
-            time.sleep(2)
-            return "late"
+            # Comes back when rank 0 has left.
+            code = LIBRARY.ncclRecv(ints([0]), size(1), INT32, 0, rank.comm, None)
+            return [code, last_error()]
         threading.Timer(0.3, lambda: LIBRARY.ncclCommAbort(rank.comm)).start()
         values = ints([1])
         begin = time.monotonic()
@@ -113,7 +155,9 @@ def run_scenario(name, rank):
 
 if len(sys.argv) > 1:
     SCENARIO = sys.argv[1]
-    RANK = Rank(int(sys.argv[2]), int(sys.argv[3]), UniqueId.from_buffer_copy(bytes.fromhex(sys.argv[4])))
+    RANK = Rank(
+        int(sys.argv[2]), int(sys.argv[3]), UniqueId.from_buffer_copy(bytes.fromhex(sys.argv[4]))
+    )
 
     @check
     def result():

@@ -8,7 +8,10 @@ from checks import check
 
 @check
 def devices():
-    return [torch.cuda.device_count(), sorted({torch.cuda.get_device_properties(i).name for i in range(3)})]
+    return [
+        torch.cuda.device_count(),
+        sorted({torch.cuda.get_device_properties(i).name for i in range(3)}),
+    ]
 
 
 @check
@@ -24,7 +27,11 @@ def each_has_its_own_memory():
 def copies_between_devices():
     values = torch.arange(1000)
     there = values.to("cuda:0").to("cuda:2")
-    return [there.device.index, torch.equal(there.cpu(), values), torch.cuda.can_device_access_peer(0, 1)]
+    return [
+        there.device.index,
+        torch.equal(there.cpu(), values),
+        torch.cuda.can_device_access_peer(0, 1),
+    ]
 
 
 @check
@@ -32,7 +39,10 @@ def collectives_of_one_process():
     tensors = [torch.full((5,), float(i + 1)).to(f"cuda:{i}") for i in range(3)]
     torch.cuda.nccl.all_reduce(tensors)
     reduced = [t.cpu().tolist() for t in tensors]
-    sources = [torch.arange(4.0).to("cuda:0"), *(torch.zeros(4, device=f"cuda:{i}") for i in (1, 2))]
+    sources = [
+        torch.arange(4.0).to("cuda:0"),
+        *(torch.zeros(4, device=f"cuda:{i}") for i in (1, 2)),
+    ]
     torch.cuda.nccl.broadcast(sources)
     pieces = [torch.full((2,), i).to(f"cuda:{i}") for i in range(3)]
     gathered = [torch.zeros(6, dtype=torch.int64, device=f"cuda:{i}") for i in range(3)]

@@ -33,12 +33,21 @@ def collate(rows):
     for row, to_ids, to_mask in zip(rows, ids, mask):
         to_ids[: len(row["input_ids"])] = row["input_ids"]
         to_mask[: len(row["input_ids"])] = 1
-    return {"input_ids": ids, "attention_mask": mask, "labels": torch.tensor([r["labels"] for r in rows])}
+    return {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "labels": torch.tensor([r["labels"] for r in rows]),
+    }
 
 
 @check
 def trainer():
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+    }
     model = BertForSequenceClassification(BertConfig(vocab_size=50, **sizes))
     arguments = TrainingArguments(
         output_dir=str(FOLDER / "trainer"),
@@ -52,7 +61,11 @@ def trainer():
         disable_tqdm=True,
     )
     runner = Trainer(
-        model=model, args=arguments, train_dataset=Sentences(), eval_dataset=Sentences(), data_collator=collate
+        model=model,
+        args=arguments,
+        train_dataset=Sentences(),
+        eval_dataset=Sentences(),
+        data_collator=collate,
     )
     steps = runner.train().global_step
     predicted = runner.predict(Sentences())

@@ -1,10 +1,13 @@
-// What stands behind a library's opaque handle (cublasHandle_t, cudnnTensorDescriptor_t, ...): a bag of named values.
+// What stands behind a library's opaque handle (cublasHandle_t, cudnnTensorDescriptor_t, ...): a
+// bag of named values.
 //
-// Owns `Object`. Promises: what a program sets it gets back, under the parameter's name in the header; a value that was never
-// set reads as zero, which is the default of nearly every setting of these libraries. A null handle, or one that these
-// libraries did not make, is told apart from a live one (`from` gives null), so that callers answer with "invalid" instead
-// of crashing. Does not: check what is set. All libraries share one layout, since cuBLAS handles are passed to cuBLASLt.
-// Lock: each object has its own; handles are used by several threads only where the library allows it.
+// Owns `Object`. Promises: what a program sets it gets back, under the parameter's name in the
+// header; a value that was never set reads as zero, which is the default of nearly every setting of
+// these libraries. A null handle, or one that these libraries did not make, is told apart from a
+// live one (`from` gives null), so that callers answer with "invalid" instead of crashing. Does
+// not: check what is set. All libraries share one layout, since cuBLAS handles are passed to
+// cuBLASLt. Lock: each object has its own; handles are used by several threads only where the
+// library allows it.
 #pragma once
 
 #include <cstddef>
@@ -95,7 +98,8 @@ class Object {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-/// What a getter writes: the value set under `key`, else the one under `fallback` (a value given at creation), else zero.
+/// What a getter writes: the value set under `key`, else the one under `fallback` (a value given at
+/// creation), else zero.
 template <typename T>
 void write_value(const Object* object, std::string_view key, std::string_view fallback, T* out) {
   if (out == nullptr) return;

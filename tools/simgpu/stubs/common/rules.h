@@ -19,7 +19,9 @@ constexpr double number(T count) {
   return static_cast<double>(count);
 }
 
-inline std::string attribute_key(int attribute) { return "attribute." + std::to_string(attribute); }
+inline std::string attribute_key(int attribute) {
+  return "attribute." + std::to_string(attribute);
+}
 
 inline void set_attribute(Object* object, int attribute, const void* data, std::size_t size) {
   if (object != nullptr && data != nullptr) object->set_bytes(attribute_key(attribute), data, size);
@@ -34,8 +36,9 @@ inline void get_attribute(const Object* object, int attribute, void* data, std::
   if (written != nullptr) *written = found != 0 ? found : size;
 }
 
-/// Sets an answer to 0: a program looks at it to learn whether a call has worked, and stale bytes would read as a failure. In
-/// device memory there is one for each of `count` matrices; one on the host is about the call's arguments, hence single.
+/// Sets an answer to 0: a program looks at it to learn whether a call has worked, and stale bytes
+/// would read as a failure. In device memory there is one for each of `count` matrices; one on the
+/// host is about the call's arguments, hence single.
 template <typename T, typename Count>
 void answer_zero(T* out, Count count) {
   if (out == nullptr || count <= 0) return;

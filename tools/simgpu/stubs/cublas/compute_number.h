@@ -1,4 +1,5 @@
-// Which rate a matrix product runs at: cuBLAS's compute type, math mode and operand type as a `Number` of common/cost.h.
+// Which rate a matrix product runs at: cuBLAS's compute type, math mode and operand type as a
+// `Number` of common/cost.h.
 #pragma once
 
 #include <cublas_v2.h>
@@ -11,14 +12,18 @@ namespace levee::simgpu::stubs {
 constexpr Number compute_number(cublasComputeType_t compute, cudaDataType_t operand) {
   const Number of_operand = number_of(operand);
   switch (compute) {
-    case CUBLAS_COMPUTE_32F_FAST_TF32: return {of_operand.bytes, kTf32.weight};
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+      return {of_operand.bytes, kTf32.weight};
     case CUBLAS_COMPUTE_32F_FAST_16F:
-    case CUBLAS_COMPUTE_32F_FAST_16BF: return {of_operand.bytes, kHalf.weight};
-    default: return of_operand;
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+      return {of_operand.bytes, kHalf.weight};
+    default:
+      return of_operand;
   }
 }
 
-/// The rate of a routine named by its type: single precision uses TF32 where the handle's math mode says so.
+/// The rate of a routine named by its type: single precision uses TF32 where the handle's math mode
+/// says so.
 inline Number math_number(cublasHandle_t handle, Number number) {
   const Object* object = Object::from(handle);
   const bool tf32 = object != nullptr &&

@@ -1,5 +1,5 @@
-// cuBLAS beyond the rules: versions, and the copies between host and device, whose bytes a program can see and which are
-// therefore real.
+// cuBLAS beyond the rules: versions, and the copies between host and device, whose bytes a program
+// can see and which are therefore real.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
@@ -10,9 +10,10 @@ using namespace levee::simgpu::stubs;
 
 namespace {
 
-/// Copies `columns` pieces of `piece` bytes whose starts are apart by the two strides; one piece if there is no gap.
-cublasStatus_t copy_pieces(int64_t columns, int64_t piece, const void* from, int64_t from_stride, void* to,
-                           int64_t to_stride, cudaStream_t stream) {
+/// Copies `columns` pieces of `piece` bytes whose starts are apart by the two strides; one piece if
+/// there is no gap.
+cublasStatus_t copy_pieces(int64_t columns, int64_t piece, const void* from, int64_t from_stride,
+                           void* to, int64_t to_stride, cudaStream_t stream) {
   if (columns < 0 || piece < 0) return CUBLAS_STATUS_INVALID_VALUE;
   if (columns == 0 || piece == 0) return CUBLAS_STATUS_SUCCESS;
   if (from_stride == piece && to_stride == piece) {
@@ -29,13 +30,13 @@ cublasStatus_t copy_pieces(int64_t columns, int64_t piece, const void* from, int
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t copy_vector(int64_t n, int64_t element, const void* from, int64_t from_step, void* to, int64_t to_step,
-                           cudaStream_t stream) {
+cublasStatus_t copy_vector(int64_t n, int64_t element, const void* from, int64_t from_step,
+                           void* to, int64_t to_step, cudaStream_t stream) {
   return copy_pieces(n, element, from, from_step * element, to, to_step * element, stream);
 }
 
-cublasStatus_t copy_matrix(int64_t rows, int64_t columns, int64_t element, const void* from, int64_t from_ld, void* to,
-                           int64_t to_ld, cudaStream_t stream) {
+cublasStatus_t copy_matrix(int64_t rows, int64_t columns, int64_t element, const void* from,
+                           int64_t from_ld, void* to, int64_t to_ld, cudaStream_t stream) {
   return copy_pieces(columns, rows * element, from, from_ld * element, to, to_ld * element, stream);
 }
 
@@ -67,12 +68,13 @@ size_t cublasGetCudartVersion(void) {
   return CUDART_VERSION;
 }
 
-cublasStatus_t cublasSetVector(int n, int elemSize, const void* x, int incx, void* devicePtr, int incy) {
+cublasStatus_t cublasSetVector(int n, int elemSize, const void* x, int incx, void* devicePtr,
+                               int incy) {
   SIMGPU_TRACE_CALL("cublas");
   return and_wait(copy_vector(n, elemSize, x, incx, devicePtr, incy, nullptr));
 }
-cublasStatus_t cublasSetVector_64(int64_t n, int64_t elemSize, const void* x, int64_t incx, void* devicePtr,
-                                  int64_t incy) {
+cublasStatus_t cublasSetVector_64(int64_t n, int64_t elemSize, const void* x, int64_t incx,
+                                  void* devicePtr, int64_t incy) {
   SIMGPU_TRACE_CALL("cublas");
   return and_wait(copy_vector(n, elemSize, x, incx, devicePtr, incy, nullptr));
 }
@@ -80,65 +82,70 @@ cublasStatus_t cublasGetVector(int n, int elemSize, const void* x, int incx, voi
   SIMGPU_TRACE_CALL("cublas");
   return and_wait(copy_vector(n, elemSize, x, incx, y, incy, nullptr));
 }
-cublasStatus_t cublasGetVector_64(int64_t n, int64_t elemSize, const void* x, int64_t incx, void* y, int64_t incy) {
+cublasStatus_t cublasGetVector_64(int64_t n, int64_t elemSize, const void* x, int64_t incx, void* y,
+                                  int64_t incy) {
   SIMGPU_TRACE_CALL("cublas");
   return and_wait(copy_vector(n, elemSize, x, incx, y, incy, nullptr));
 }
-cublasStatus_t cublasSetVectorAsync(int n, int elemSize, const void* hostPtr, int incx, void* devicePtr, int incy,
-                                    cudaStream_t stream) {
+cublasStatus_t cublasSetVectorAsync(int n, int elemSize, const void* hostPtr, int incx,
+                                    void* devicePtr, int incy, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("cublas");
   return copy_vector(n, elemSize, hostPtr, incx, devicePtr, incy, stream);
 }
-cublasStatus_t cublasSetVectorAsync_64(int64_t n, int64_t elemSize, const void* hostPtr, int64_t incx, void* devicePtr,
-                                       int64_t incy, cudaStream_t stream) {
+cublasStatus_t cublasSetVectorAsync_64(int64_t n, int64_t elemSize, const void* hostPtr,
+                                       int64_t incx, void* devicePtr, int64_t incy,
+                                       cudaStream_t stream) {
   SIMGPU_TRACE_CALL("cublas");
   return copy_vector(n, elemSize, hostPtr, incx, devicePtr, incy, stream);
 }
-cublasStatus_t cublasGetVectorAsync(int n, int elemSize, const void* devicePtr, int incx, void* hostPtr, int incy,
-                                    cudaStream_t stream) {
+cublasStatus_t cublasGetVectorAsync(int n, int elemSize, const void* devicePtr, int incx,
+                                    void* hostPtr, int incy, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("cublas");
   return copy_vector(n, elemSize, devicePtr, incx, hostPtr, incy, stream);
 }
-cublasStatus_t cublasGetVectorAsync_64(int64_t n, int64_t elemSize, const void* devicePtr, int64_t incx, void* hostPtr,
-                                       int64_t incy, cudaStream_t stream) {
+cublasStatus_t cublasGetVectorAsync_64(int64_t n, int64_t elemSize, const void* devicePtr,
+                                       int64_t incx, void* hostPtr, int64_t incy,
+                                       cudaStream_t stream) {
   SIMGPU_TRACE_CALL("cublas");
   return copy_vector(n, elemSize, devicePtr, incx, hostPtr, incy, stream);
 }
-cublasStatus_t cublasSetMatrix(int rows, int cols, int elemSize, const void* A, int lda, void* B, int ldb) {
+cublasStatus_t cublasSetMatrix(int rows, int cols, int elemSize, const void* A, int lda, void* B,
+                               int ldb) {
   SIMGPU_TRACE_CALL("cublas");
   return and_wait(copy_matrix(rows, cols, elemSize, A, lda, B, ldb, nullptr));
 }
-cublasStatus_t cublasSetMatrix_64(int64_t rows, int64_t cols, int64_t elemSize, const void* A, int64_t lda, void* B,
-                                  int64_t ldb) {
+cublasStatus_t cublasSetMatrix_64(int64_t rows, int64_t cols, int64_t elemSize, const void* A,
+                                  int64_t lda, void* B, int64_t ldb) {
   SIMGPU_TRACE_CALL("cublas");
   return and_wait(copy_matrix(rows, cols, elemSize, A, lda, B, ldb, nullptr));
 }
-cublasStatus_t cublasGetMatrix(int rows, int cols, int elemSize, const void* A, int lda, void* B, int ldb) {
+cublasStatus_t cublasGetMatrix(int rows, int cols, int elemSize, const void* A, int lda, void* B,
+                               int ldb) {
   SIMGPU_TRACE_CALL("cublas");
   return and_wait(copy_matrix(rows, cols, elemSize, A, lda, B, ldb, nullptr));
 }
-cublasStatus_t cublasGetMatrix_64(int64_t rows, int64_t cols, int64_t elemSize, const void* A, int64_t lda, void* B,
-                                  int64_t ldb) {
+cublasStatus_t cublasGetMatrix_64(int64_t rows, int64_t cols, int64_t elemSize, const void* A,
+                                  int64_t lda, void* B, int64_t ldb) {
   SIMGPU_TRACE_CALL("cublas");
   return and_wait(copy_matrix(rows, cols, elemSize, A, lda, B, ldb, nullptr));
 }
-cublasStatus_t cublasSetMatrixAsync(int rows, int cols, int elemSize, const void* A, int lda, void* B, int ldb,
-                                    cudaStream_t stream) {
+cublasStatus_t cublasSetMatrixAsync(int rows, int cols, int elemSize, const void* A, int lda,
+                                    void* B, int ldb, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("cublas");
   return copy_matrix(rows, cols, elemSize, A, lda, B, ldb, stream);
 }
-cublasStatus_t cublasSetMatrixAsync_64(int64_t rows, int64_t cols, int64_t elemSize, const void* A, int64_t lda,
-                                       void* B, int64_t ldb, cudaStream_t stream) {
+cublasStatus_t cublasSetMatrixAsync_64(int64_t rows, int64_t cols, int64_t elemSize, const void* A,
+                                       int64_t lda, void* B, int64_t ldb, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("cublas");
   return copy_matrix(rows, cols, elemSize, A, lda, B, ldb, stream);
 }
-cublasStatus_t cublasGetMatrixAsync(int rows, int cols, int elemSize, const void* A, int lda, void* B, int ldb,
-                                    cudaStream_t stream) {
+cublasStatus_t cublasGetMatrixAsync(int rows, int cols, int elemSize, const void* A, int lda,
+                                    void* B, int ldb, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("cublas");
   return copy_matrix(rows, cols, elemSize, A, lda, B, ldb, stream);
 }
-cublasStatus_t cublasGetMatrixAsync_64(int64_t rows, int64_t cols, int64_t elemSize, const void* A, int64_t lda,
-                                       void* B, int64_t ldb, cudaStream_t stream) {
+cublasStatus_t cublasGetMatrixAsync_64(int64_t rows, int64_t cols, int64_t elemSize, const void* A,
+                                       int64_t lda, void* B, int64_t ldb, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("cublas");
   return copy_matrix(rows, cols, elemSize, A, lda, B, ldb, stream);
 }

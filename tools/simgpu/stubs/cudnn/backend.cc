@@ -1,5 +1,5 @@
-// cuDNN's graph API (cudnnBackend*): descriptors that keep their attributes, heuristics that always offer one engine, plans that
-// become one kernel on the handle's stream.
+// cuDNN's graph API (cudnnBackend*): descriptors that keep their attributes, heuristics that always
+// offer one engine, plans that become one kernel on the handle's stream.
 //
 // The settings: `cudnn_workspace` (bytes that every plan asks for; default 0).
 #include <cudnn.h>
@@ -26,7 +26,8 @@ Attribute integers(std::initializer_list<std::int64_t> values) {
   Attribute attribute;
   attribute.type = CUDNN_TYPE_INT64;
   attribute.count = static_cast<std::int64_t>(values.size());
-  for (std::int64_t value : values) attribute.bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  for (std::int64_t value : values)
+    attribute.bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
   return attribute;
 }
 
@@ -47,7 +48,8 @@ Attribute child(std::shared_ptr<const BackendDescriptor> descriptor) {
 }
 
 /// The one engine that runs any graph.
-std::shared_ptr<BackendDescriptor> engine_config_for(std::shared_ptr<const BackendDescriptor> graph) {
+std::shared_ptr<BackendDescriptor> engine_config_for(
+    std::shared_ptr<const BackendDescriptor> graph) {
   auto engine = std::make_shared<BackendDescriptor>(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine->set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, integers({0}));
   if (graph != nullptr) engine->set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, child(std::move(graph)));
@@ -58,15 +60,21 @@ std::shared_ptr<BackendDescriptor> engine_config_for(std::shared_ptr<const Backe
   return config;
 }
 
-/// What cuDNN works out rather than keeps. The frontend drops a plan that leaves some of these unanswered.
-std::optional<Attribute> computed(const BackendDescriptor& descriptor, cudnnBackendAttributeName_t name) {
+/// What cuDNN works out rather than keeps. The frontend drops a plan that leaves some of these
+/// unanswered.
+std::optional<Attribute> computed(const BackendDescriptor& descriptor,
+                                  cudnnBackendAttributeName_t name) {
   switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS:
       return child(engine_config_for(descriptor.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)));
-    case CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT: return integers({1});
-    case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: return integers({workspace_bytes()});
-    case CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: return text("{\"simgpu\":1}");
-    default: break;
+    case CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT:
+      return integers({1});
+    case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
+      return integers({workspace_bytes()});
+    case CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION:
+      return text("{\"simgpu\":1}");
+    default:
+      break;
   }
 #if CUDNN_VERSION >= 90200
   if (name == CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) return integers({workspace_bytes()});
@@ -75,8 +83,10 @@ std::optional<Attribute> computed(const BackendDescriptor& descriptor, cudnnBack
   return std::nullopt;
 }
 
-/// Writes an attribute's values where the program wants them; numbers in the width that it asks for.
-void copy_out(const Attribute& attribute, cudnnBackendAttributeType_t as, std::int64_t wanted, void* out) {
+/// Writes an attribute's values where the program wants them; numbers in the width that it asks
+/// for.
+void copy_out(const Attribute& attribute, cudnnBackendAttributeType_t as, std::int64_t wanted,
+              void* out) {
   const std::int64_t count = std::min(wanted, attribute.count);
   if (out == nullptr || count <= 0) return;
   if (attribute.type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
@@ -85,7 +95,8 @@ void copy_out(const Attribute& attribute, cudnnBackendAttributeType_t as, std::i
     for (std::int64_t i = 0; i < count; ++i) {
       BackendHandle* handle = BackendHandle::from(handles[i]);
       if (handle != nullptr) {
-        handle->descriptor = std::make_shared<BackendDescriptor>(*attribute.children[static_cast<std::size_t>(i)]);
+        handle->descriptor =
+            std::make_shared<BackendDescriptor>(*attribute.children[static_cast<std::size_t>(i)]);
       }
     }
     return;
@@ -95,7 +106,8 @@ void copy_out(const Attribute& attribute, cudnnBackendAttributeType_t as, std::i
   for (std::int64_t i = 0; i < count; ++i) {
     char* target = static_cast<char*>(out) + static_cast<std::size_t>(i) * want;
     std::memset(target, 0, want);
-    std::memcpy(target, attribute.bytes.data() + static_cast<std::size_t>(i) * have, std::min(have, want));
+    std::memcpy(target, attribute.bytes.data() + static_cast<std::size_t>(i) * have,
+                std::min(have, want));
   }
 }
 
@@ -133,9 +145,10 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType, int64_t elementCount,
-                                       const void* arrayOfElements) {
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t attributeName,
+                                       cudnnBackendAttributeType_t attributeType,
+                                       int64_t elementCount, const void* arrayOfElements) {
   SIMGPU_TRACE_CALL("cudnn");
   BackendHandle* handle = BackendHandle::from(descriptor);
   if (handle == nullptr || elementCount < 0) return CUDNN_STATUS_BAD_PARAM;
@@ -158,10 +171,11 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor,
+cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType, int64_t requestedElementCount,
-                                       int64_t* elementCount, void* arrayOfElements) {
+                                       cudnnBackendAttributeType_t attributeType,
+                                       int64_t requestedElementCount, int64_t* elementCount,
+                                       void* arrayOfElements) {
   SIMGPU_TRACE_CALL("cudnn");
   BackendHandle* handle = BackendHandle::from(descriptor);
   if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;
@@ -173,7 +187,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
   }
   // An attribute that has no elements (numerical notes, knobs, ...) is an answer, too.
   if (elementCount != nullptr) *elementCount = attribute.has_value() ? attribute->count : 0;
-  if (attribute.has_value()) copy_out(*attribute, attributeType, requestedElementCount, arrayOfElements);
+  if (attribute.has_value())
+    copy_out(*attribute, attributeType, requestedElementCount, arrayOfElements);
   return CUDNN_STATUS_SUCCESS;
 }
 

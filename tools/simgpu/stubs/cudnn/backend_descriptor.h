@@ -1,9 +1,11 @@
-// A descriptor of cuDNN's graph API: a typed bag of attributes, some of which are other descriptors.
+// A descriptor of cuDNN's graph API: a typed bag of attributes, some of which are other
+// descriptors.
 //
-// Owns `BackendDescriptor` and the handles that programs hold to it. Promises: an attribute reads back as it was set, also
-// after the program has destroyed the descriptors that it was set from (cuDNN keeps its own reference, and so does this).
-// Does not: check that attributes fit the type or each other; a graph that real cuDNN refuses is accepted.
-// Lock: none; cuDNN's descriptors are not thread safe either.
+// Owns `BackendDescriptor` and the handles that programs hold to it. Promises: an attribute reads
+// back as it was set, also after the program has destroyed the descriptors that it was set from
+// (cuDNN keeps its own reference, and so does this). Does not: check that attributes fit the type
+// or each other; a graph that real cuDNN refuses is accepted. Lock: none; cuDNN's descriptors are
+// not thread safe either.
 #pragma once
 
 #include <cudnn.h>
@@ -21,8 +23,9 @@ class BackendDescriptor {
   struct Attribute {
     cudnnBackendAttributeType_t type{};
     std::int64_t count = 0;
-    std::string bytes;                                           ///< plain values
-    std::vector<std::shared_ptr<const BackendDescriptor>> children;  ///< CUDNN_TYPE_BACKEND_DESCRIPTOR
+    std::string bytes;  ///< plain values
+    std::vector<std::shared_ptr<const BackendDescriptor>>
+        children;  ///< CUDNN_TYPE_BACKEND_DESCRIPTOR
   };
 
   explicit BackendDescriptor(cudnnBackendDescriptorType_t type) : type_(type) {}
@@ -31,7 +34,9 @@ class BackendDescriptor {
   bool is_finalized() const { return finalized_; }
   void finalize() { finalized_ = true; }
 
-  void set(cudnnBackendAttributeName_t name, Attribute value) { attributes_[name] = std::move(value); }
+  void set(cudnnBackendAttributeName_t name, Attribute value) {
+    attributes_[name] = std::move(value);
+  }
   /// Null if it was never set.
   const Attribute* find(cudnnBackendAttributeName_t name) const;
   /// First child of a descriptor attribute; null if there is none.
@@ -40,7 +45,8 @@ class BackendDescriptor {
   std::vector<std::shared_ptr<const BackendDescriptor>> children() const;
   /// Values of a CUDNN_TYPE_INT64 attribute; empty if it was never set.
   std::vector<std::int64_t> integers(cudnnBackendAttributeName_t name) const;
-  /// First value of an attribute of a small type (enums, booleans); `otherwise` if it was never set.
+  /// First value of an attribute of a small type (enums, booleans); `otherwise` if it was never
+  /// set.
   std::int32_t value(cudnnBackendAttributeName_t name, std::int32_t otherwise) const;
 
  private:

@@ -19,7 +19,8 @@ double product(const std::vector<std::int64_t>& dimensions, std::size_t from = 0
 }
 
 std::vector<std::int64_t> shape_of(const Descriptor& tensor) {
-  return tensor == nullptr ? std::vector<std::int64_t>{} : tensor->integers(CUDNN_ATTR_TENSOR_DIMENSIONS);
+  return tensor == nullptr ? std::vector<std::int64_t>{}
+                           : tensor->integers(CUDNN_ATTR_TENSOR_DIMENSIONS);
 }
 
 Number number_of_tensor(const Descriptor& tensor) {
@@ -30,7 +31,8 @@ Number number_of_tensor(const Descriptor& tensor) {
 
 /// Every output element takes one multiplication and addition per element of a filter.
 double convolution_flops(const Descriptor& filter, const Descriptor& output) {
-  return 2 * product(shape_of(output)) * product(shape_of(filter), 1) * number_of_tensor(filter).weight;
+  return 2 * product(shape_of(output)) * product(shape_of(filter), 1) *
+         number_of_tensor(filter).weight;
 }
 
 double matmul_flops(const Descriptor& a, const Descriptor& c) {
@@ -54,8 +56,10 @@ double tensor_bytes(const Descriptor& operation, std::set<std::int64_t>* seen) {
 
 std::vector<Descriptor> operations_of(const BackendDescriptor& plan) {
   const Descriptor config = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  const Descriptor engine = config == nullptr ? nullptr : config->child(CUDNN_ATTR_ENGINECFG_ENGINE);
-  const Descriptor graph = engine == nullptr ? nullptr : engine->child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+  const Descriptor engine =
+      config == nullptr ? nullptr : config->child(CUDNN_ATTR_ENGINECFG_ENGINE);
+  const Descriptor graph =
+      engine == nullptr ? nullptr : engine->child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
   const auto* operations = graph == nullptr ? nullptr : graph->find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
   return operations == nullptr ? std::vector<Descriptor>{} : operations->children;
 }
@@ -69,13 +73,15 @@ constexpr std::array kOutputs = {
     CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC,
 };
 
-/// Bytes of a tensor without gaps; 0 for a view with gaps, which may hold others' values between its own.
+/// Bytes of a tensor without gaps; 0 for a view with gaps, which may hold others' values between
+/// its own.
 double dense_bytes(const Descriptor& tensor) {
   const std::vector<std::int64_t> shape = shape_of(tensor);
   const std::vector<std::int64_t> strides = tensor->integers(CUDNN_ATTR_TENSOR_STRIDES);
   if (strides.size() != shape.size()) return 0;
   double last = 0;
-  for (std::size_t i = 0; i < shape.size(); ++i) last += static_cast<double>((shape[i] - 1) * strides[i]);
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    last += static_cast<double>((shape[i] - 1) * strides[i]);
   return last + 1 == product(shape) ? product(shape) * number_of_tensor(tensor).bytes : 0;
 }
 
@@ -102,9 +108,12 @@ PlannedWork work_of(const Descriptor& operation) {
               {matmul_flops(op.child(CUDNN_ATTR_OPERATION_MATMUL_ADESC),
                             op.child(CUDNN_ATTR_OPERATION_MATMUL_CDESC)),
                0}};
-    case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR: return {"cudnn_norm_forward", {}};
-    case CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR: return {"cudnn_norm_backward", {}};
-    default: return {"cudnn_fused_graph", {}};
+    case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
+      return {"cudnn_norm_forward", {}};
+    case CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR:
+      return {"cudnn_norm_backward", {}};
+    default:
+      return {"cudnn_fused_graph", {}};
   }
 }
 
@@ -112,17 +121,23 @@ PlannedWork work_of(const Descriptor& operation) {
 
 Number number_of(cudnnDataType_t type) {
   switch (type) {
-    case CUDNN_DATA_DOUBLE: return kDouble;
+    case CUDNN_DATA_DOUBLE:
+      return kDouble;
     case CUDNN_DATA_HALF:
-    case CUDNN_DATA_BFLOAT16: return kHalf;
-    case CUDNN_DATA_INT64: return {8, 16};
+    case CUDNN_DATA_BFLOAT16:
+      return kHalf;
+    case CUDNN_DATA_INT64:
+      return {8, 16};
     case CUDNN_DATA_INT8:
     case CUDNN_DATA_UINT8:
     case CUDNN_DATA_BOOLEAN:
     case CUDNN_DATA_FP8_E4M3:
-    case CUDNN_DATA_FP8_E5M2: return kByte;
-    // PyTorch lets cuDNN use TF32 for single precision by default (torch.backends.cudnn.allow_tf32).
-    default: return kTf32;
+    case CUDNN_DATA_FP8_E5M2:
+      return kByte;
+    // PyTorch lets cuDNN use TF32 for single precision by default
+    // (torch.backends.cudnn.allow_tf32).
+    default:
+      return kTf32;
   }
 }
 

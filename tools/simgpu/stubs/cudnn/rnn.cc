@@ -1,13 +1,17 @@
-// Recurrent networks of cuDNN: where the weights lie in the one buffer that holds them all, and how large that is.
+// Recurrent networks of cuDNN: where the weights lie in the one buffer that holds them all, and how
+// large that is.
 //
-// The layout, which PyTorch relies on (it makes its weights views of the buffer and checks that they are adjacent):
+// The layout, which PyTorch relies on (it makes its weights views of the buffer and checks that
+// they are adjacent):
 //
 //   | matrices of pseudo layer 0 | of 1 | ... | biases of pseudo layer 0 | of 1 | ... |
-//   matrices of one layer:  input matrices of each gate, recurrent matrices of each gate, the projection if there is one
-//   biases of one layer:    input biases of each gate, recurrent biases of each gate
+//   matrices of one layer:  input matrices of each gate, recurrent matrices of each gate, the
+//   projection if there is one biases of one layer:    input biases of each gate, recurrent biases
+//   of each gate
 //
-// A bidirectional network has two pseudo layers per layer. The matrix of a gate has `hidden` rows; an input matrix of the first
-// layer has `input` columns, of a later one as many as the layer below has outputs.
+// A bidirectional network has two pseudo layers per layer. The matrix of a gate has `hidden` rows;
+// an input matrix of the first layer has `input` columns, of a later one as many as the layer below
+// has outputs.
 #include <cudnn.h>
 
 #include "tools/simgpu/stubs/common/call.h"
@@ -26,10 +30,12 @@ class Network {
     mode_ = object->get<cudnnRNNMode_t>(prefix + "cellMode");
     bias_ = object->get<cudnnRNNBiasMode_t>(prefix + "biasMode");
     type_ = object->get<cudnnDataType_t>(prefix + "dataType");
-    directions_ = object->get<cudnnDirectionMode_t>(prefix + "dirMode") == CUDNN_BIDIRECTIONAL ? 2 : 1;
+    directions_ =
+        object->get<cudnnDirectionMode_t>(prefix + "dirMode") == CUDNN_BIDIRECTIONAL ? 2 : 1;
     input_ = object->get<int32_t>(prefix + "inputSize");
     hidden_ = object->get<int32_t>(prefix + "hiddenSize");
-    output_ = object->get<int32_t>(prefix + "projSize", object->get<int32_t>(prefix + "hiddenSize"));
+    output_ =
+        object->get<int32_t>(prefix + "projSize", object->get<int32_t>(prefix + "hiddenSize"));
     if (output_ == 0) output_ = hidden_;
     layers_ = object->get<int32_t>(prefix + "numLayers");
   }
@@ -87,7 +93,8 @@ struct Sequences {
   }
 };
 
-void describe(cudnnTensorDescriptor_t descriptor, cudnnDataType_t type, int64_t rows, int64_t columns) {
+void describe(cudnnTensorDescriptor_t descriptor, cudnnDataType_t type, int64_t rows,
+              int64_t columns) {
   const int dimensions[] = {1, static_cast<int>(rows), static_cast<int>(columns)};
   const int strides[] = {static_cast<int>(rows * columns), static_cast<int>(columns), 1};
   cudnnSetTensorNdDescriptor(descriptor, type, 3, dimensions, strides);
@@ -103,34 +110,39 @@ Cost recurrent_cost(const void* network, const void* sequences) {
   const auto products = static_cast<double>(net.matrices_before(net.pseudo_layers()));
   const auto positions = static_cast<double>(data.steps * data.batch);
   const Number number = number_of(net.type());
-  return {2 * products * positions * number.weight, products * number.bytes * static_cast<double>(data.steps)};
+  return {2 * products * positions * number.weight,
+          products * number.bytes * static_cast<double>(data.steps)};
 }
 
 }  // namespace levee::simgpu::stubs
 
-cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, size_t* weightSpaceSize) {
+cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                                         size_t* weightSpaceSize) {
   SIMGPU_TRACE_CALL("cudnn");
   const Network network(rnnDesc);
-  if (Object::from(handle) == nullptr || !network.is_set() || weightSpaceSize == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  if (Object::from(handle) == nullptr || !network.is_set() || weightSpaceSize == nullptr)
+    return CUDNN_STATUS_BAD_PARAM;
   *weightSpaceSize = static_cast<size_t>(network.elements() * network.element_bytes());
   return CUDNN_STATUS_SUCCESS;
 }
 
 // Either pair of outputs may be null.
-cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, int32_t pseudoLayer,
-                                      size_t /*weightSpaceSize*/, const void* weightSpace, int32_t linLayerID,
-                                      cudnnTensorDescriptor_t mDesc, void** mAddr, cudnnTensorDescriptor_t bDesc,
-                                      void** bAddr) {
+cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                                      int32_t pseudoLayer, size_t /*weightSpaceSize*/,
+                                      const void* weightSpace, int32_t linLayerID,
+                                      cudnnTensorDescriptor_t mDesc, void** mAddr,
+                                      cudnnTensorDescriptor_t bDesc, void** bAddr) {
   SIMGPU_TRACE_CALL("cudnn");
   const Network network(rnnDesc);
   const int64_t gates = network.gates();
-  if (Object::from(handle) == nullptr || pseudoLayer < 0 || pseudoLayer >= network.pseudo_layers() ||
-      linLayerID < 0 || linLayerID > 2 * gates) {
+  if (Object::from(handle) == nullptr || pseudoLayer < 0 ||
+      pseudoLayer >= network.pseudo_layers() || linLayerID < 0 || linLayerID > 2 * gates) {
     return CUDNN_STATUS_BAD_PARAM;
   }
   const auto base = reinterpret_cast<std::uintptr_t>(weightSpace);
   const auto address_of = [&](int64_t element) {
-    return reinterpret_cast<void*>(base + static_cast<std::uintptr_t>(element * network.element_bytes()));
+    return reinterpret_cast<void*>(base +
+                                   static_cast<std::uintptr_t>(element * network.element_bytes()));
   };
 
   const bool is_projection = linLayerID == 2 * gates;
@@ -157,25 +169,28 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t
     const int64_t per_layer = network.biases() * gates;
     const bool exists = linLayerID < per_layer;
     const int64_t first = network.matrices_before(network.pseudo_layers());
-    *bAddr = exists ? address_of(first + (pseudoLayer * per_layer + linLayerID) * network.hidden()) : nullptr;
+    *bAddr = exists ? address_of(first + (pseudoLayer * per_layer + linLayerID) * network.hidden())
+                    : nullptr;
     if (exists) describe(bDesc, network.type(), network.hidden(), 1);
   }
   return CUDNN_STATUS_SUCCESS;
 }
 
-// Sizes are bounds that hold what such kernels keep: the gates of every step for the backward pass, one step's as scratch.
-cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, cudnnForwardMode_t fwdMode,
-                                        cudnnRNNDataDescriptor_t xDesc, size_t* workSpaceSize,
-                                        size_t* reserveSpaceSize) {
+// Sizes are bounds that hold what such kernels keep: the gates of every step for the backward pass,
+// one step's as scratch.
+cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnForwardMode_t fwdMode, cudnnRNNDataDescriptor_t xDesc,
+                                        size_t* workSpaceSize, size_t* reserveSpaceSize) {
   SIMGPU_TRACE_CALL("cudnn");
   const Network network(rnnDesc);
   if (Object::from(handle) == nullptr || !network.is_set()) return CUDNN_STATUS_BAD_PARAM;
   const Sequences data(xDesc);
-  const int64_t step = network.pseudo_layers() * (network.gates() + 1) * network.hidden() * data.batch *
-                       network.element_bytes();
+  const int64_t step = network.pseudo_layers() * (network.gates() + 1) * network.hidden() *
+                       data.batch * network.element_bytes();
   if (workSpaceSize != nullptr) *workSpaceSize = static_cast<size_t>(step);
   if (reserveSpaceSize != nullptr) {
-    *reserveSpaceSize = fwdMode == CUDNN_FWD_MODE_TRAINING ? static_cast<size_t>(step * data.steps) : 0;
+    *reserveSpaceSize =
+        fwdMode == CUDNN_FWD_MODE_TRAINING ? static_cast<size_t>(step * data.steps) : 0;
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -190,7 +205,8 @@ void forget_sequences(const void* descriptor, void* data) {
   const auto width = object->get<int>("cudnnRNNDataDescriptor.vectorSize");
   const auto type = object->get<cudnnDataType_t>("cudnnRNNDataDescriptor.dataType");
   const auto vectors = static_cast<double>(shape.steps * shape.batch);
-  // Packed sequences of different lengths take less than this; what the tensor holds behind them is not ours.
+  // Packed sequences of different lengths take less than this; what the tensor holds behind them is
+  // not ours.
   if (object->get<cudnnRNNDataLayout_t>("cudnnRNNDataDescriptor.layout") ==
       CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED) {
     return;
@@ -200,12 +216,15 @@ void forget_sequences(const void* descriptor, void* data) {
 
 }  // namespace
 
-cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, cudnnForwardMode_t /*fwdMode*/,
-                              const int32_t* /*devSeqLengths*/, cudnnRNNDataDescriptor_t xDesc, const void* /*x*/,
-                              cudnnRNNDataDescriptor_t yDesc, void* y, cudnnTensorDescriptor_t hDesc,
-                              const void* /*hx*/, void* hy, cudnnTensorDescriptor_t cDesc, const void* /*cx*/, void* cy,
-                              size_t /*weightSpaceSize*/, const void* /*weightSpace*/, size_t /*workSpaceSize*/,
-                              void* /*workSpace*/, size_t /*reserveSpaceSize*/, void* /*reserveSpace*/) {
+cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
+                              cudnnForwardMode_t /*fwdMode*/, const int32_t* /*devSeqLengths*/,
+                              cudnnRNNDataDescriptor_t xDesc, const void* /*x*/,
+                              cudnnRNNDataDescriptor_t yDesc, void* y,
+                              cudnnTensorDescriptor_t hDesc, const void* /*hx*/, void* hy,
+                              cudnnTensorDescriptor_t cDesc, const void* /*cx*/, void* cy,
+                              size_t /*weightSpaceSize*/, const void* /*weightSpace*/,
+                              size_t /*workSpaceSize*/, void* /*workSpace*/,
+                              size_t /*reserveSpaceSize*/, void* /*reserveSpace*/) {
   SIMGPU_TRACE_CALL("cudnn");
   const Object* library = Object::from(handle);
   if (library == nullptr) return CUDNN_STATUS_BAD_PARAM;
@@ -217,12 +236,15 @@ cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc
 }
 
 cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
-                                      const int32_t* /*devSeqLengths*/, cudnnRNNDataDescriptor_t /*yDesc*/,
-                                      const void* /*y*/, const void* /*dy*/, cudnnRNNDataDescriptor_t xDesc, void* dx,
-                                      cudnnTensorDescriptor_t hDesc, const void* /*hx*/, const void* /*dhy*/, void* dhx,
-                                      cudnnTensorDescriptor_t cDesc, const void* /*cx*/, const void* /*dcy*/, void* dcx,
-                                      size_t /*weightSpaceSize*/, const void* /*weightSpace*/, size_t /*workSpaceSize*/,
-                                      void* /*workSpace*/, size_t /*reserveSpaceSize*/, void* /*reserveSpace*/) {
+                                      const int32_t* /*devSeqLengths*/,
+                                      cudnnRNNDataDescriptor_t /*yDesc*/, const void* /*y*/,
+                                      const void* /*dy*/, cudnnRNNDataDescriptor_t xDesc, void* dx,
+                                      cudnnTensorDescriptor_t hDesc, const void* /*hx*/,
+                                      const void* /*dhy*/, void* dhx, cudnnTensorDescriptor_t cDesc,
+                                      const void* /*cx*/, const void* /*dcy*/, void* dcx,
+                                      size_t /*weightSpaceSize*/, const void* /*weightSpace*/,
+                                      size_t /*workSpaceSize*/, void* /*workSpace*/,
+                                      size_t /*reserveSpaceSize*/, void* /*reserveSpace*/) {
   SIMGPU_TRACE_CALL("cudnn");
   const Object* library = Object::from(handle);
   if (library == nullptr) return CUDNN_STATUS_BAD_PARAM;
@@ -233,13 +255,12 @@ cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
-                                         cudnnWgradMode_t /*addGrad*/, const int32_t* /*devSeqLengths*/,
-                                         cudnnRNNDataDescriptor_t xDesc, const void* /*x*/,
-                                         cudnnTensorDescriptor_t /*hDesc*/, const void* /*hx*/,
-                                         cudnnRNNDataDescriptor_t /*yDesc*/, const void* /*y*/, size_t weightSpaceSize,
-                                         void* dweightSpace, size_t /*workSpaceSize*/, void* /*workSpace*/,
-                                         size_t /*reserveSpaceSize*/, void* /*reserveSpace*/) {
+cudnnStatus_t cudnnRNNBackwardWeights_v8(
+    cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, cudnnWgradMode_t /*addGrad*/,
+    const int32_t* /*devSeqLengths*/, cudnnRNNDataDescriptor_t xDesc, const void* /*x*/,
+    cudnnTensorDescriptor_t /*hDesc*/, const void* /*hx*/, cudnnRNNDataDescriptor_t /*yDesc*/,
+    const void* /*y*/, size_t weightSpaceSize, void* dweightSpace, size_t /*workSpaceSize*/,
+    void* /*workSpace*/, size_t /*reserveSpaceSize*/, void* /*reserveSpace*/) {
   SIMGPU_TRACE_CALL("cudnn");
   const Object* library = Object::from(handle);
   if (library == nullptr) return CUDNN_STATUS_BAD_PARAM;

@@ -1,5 +1,5 @@
-// Shapes of cuDNN's plain descriptors (tensors and filters), as they are kept in the `Object` behind the descriptor; and what
-// the library's plain functions cost, told from them.
+// Shapes of cuDNN's plain descriptors (tensors and filters), as they are kept in the `Object`
+// behind the descriptor; and what the library's plain functions cost, told from them.
 #pragma once
 
 #include <cudnn.h>
@@ -39,9 +39,12 @@ inline Shape shape_of(const void* descriptor) {
 // Costs that the generator's rules name (families.py).
 
 /// Reads or writes a tensor `passes` times.
-inline Cost pass_cost(const void* tensor, double passes) { return {0, shape_of(tensor).bytes() * passes}; }
+inline Cost pass_cost(const void* tensor, double passes) {
+  return {0, shape_of(tensor).bytes() * passes};
+}
 
-/// A convolution in any direction: every element of the larger side meets every element of one filter.
+/// A convolution in any direction: every element of the larger side meets every element of one
+/// filter.
 inline Cost convolution_cost(const void* filter, const void* outer) {
   const Shape weights = shape_of(filter);
   const Shape activations = shape_of(outer);

@@ -1,4 +1,5 @@
-// Tensor and filter descriptors of cuDNN: set and read back in the 4-d and the n-d form, with or without strides.
+// Tensor and filter descriptors of cuDNN: set and read back in the 4-d and the n-d form, with or
+// without strides.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -31,10 +32,11 @@ void pack(Shape* shape) {
 }
 
 /// `strides` may be null: packed.
-cudnnStatus_t set_shape(const void* descriptor, cudnnTensorFormat_t format, cudnnDataType_t type, int count,
-                        const int* dimensions, const int* strides) {
+cudnnStatus_t set_shape(const void* descriptor, cudnnTensorFormat_t format, cudnnDataType_t type,
+                        int count, const int* dimensions, const int* strides) {
   Object* object = Object::from(descriptor);
-  if (object == nullptr || dimensions == nullptr || count < 1 || count > CUDNN_DIM_MAX) return CUDNN_STATUS_BAD_PARAM;
+  if (object == nullptr || dimensions == nullptr || count < 1 || count > CUDNN_DIM_MAX)
+    return CUDNN_STATUS_BAD_PARAM;
   Shape shape;
   shape.type = type;
   shape.format = format;
@@ -62,24 +64,26 @@ void give(T* out, T value) {
 
 }  // namespace
 
-cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc, cudnnTensorFormat_t format,
-                                         cudnnDataType_t dataType, int n, int c, int h, int w) {
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnTensorFormat_t format, cudnnDataType_t dataType,
+                                         int n, int c, int h, int w) {
   SIMGPU_TRACE_CALL("cudnn");
   const int dimensions[] = {n, c, h, w};
   return set_shape(tensorDesc, format, dataType, 4, dimensions, nullptr);
 }
 
-cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t tensorDesc, cudnnDataType_t dataType, int n, int c,
-                                           int h, int w, int nStride, int cStride, int hStride, int wStride) {
+cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
+                                           cudnnDataType_t dataType, int n, int c, int h, int w,
+                                           int nStride, int cStride, int hStride, int wStride) {
   SIMGPU_TRACE_CALL("cudnn");
   const int dimensions[] = {n, c, h, w};
   const int strides[] = {nStride, cStride, hStride, wStride};
   return set_shape(tensorDesc, CUDNN_TENSOR_NCHW, dataType, 4, dimensions, strides);
 }
 
-cudnnStatus_t cudnnGetTensor4dDescriptor(const cudnnTensorDescriptor_t tensorDesc, cudnnDataType_t* dataType, int* n,
-                                         int* c, int* h, int* w, int* nStride, int* cStride, int* hStride,
-                                         int* wStride) {
+cudnnStatus_t cudnnGetTensor4dDescriptor(const cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnDataType_t* dataType, int* n, int* c, int* h, int* w,
+                                         int* nStride, int* cStride, int* hStride, int* wStride) {
   SIMGPU_TRACE_CALL("cudnn");
   if (Object::from(tensorDesc) == nullptr) return CUDNN_STATUS_BAD_PARAM;
   const Shape shape = shape_of(tensorDesc);
@@ -93,20 +97,23 @@ cudnnStatus_t cudnnGetTensor4dDescriptor(const cudnnTensorDescriptor_t tensorDes
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc, cudnnDataType_t dataType, int nbDims,
-                                         const int dimA[], const int strideA[]) {
+cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnDataType_t dataType, int nbDims, const int dimA[],
+                                         const int strideA[]) {
   SIMGPU_TRACE_CALL("cudnn");
   return set_shape(tensorDesc, CUDNN_TENSOR_NCHW, dataType, nbDims, dimA, strideA);
 }
 
-cudnnStatus_t cudnnSetTensorNdDescriptorEx(cudnnTensorDescriptor_t tensorDesc, cudnnTensorFormat_t format,
-                                           cudnnDataType_t dataType, int nbDims, const int dimA[]) {
+cudnnStatus_t cudnnSetTensorNdDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
+                                           cudnnTensorFormat_t format, cudnnDataType_t dataType,
+                                           int nbDims, const int dimA[]) {
   SIMGPU_TRACE_CALL("cudnn");
   return set_shape(tensorDesc, format, dataType, nbDims, dimA, nullptr);
 }
 
-cudnnStatus_t cudnnGetTensorNdDescriptor(const cudnnTensorDescriptor_t tensorDesc, int nbDimsRequested,
-                                         cudnnDataType_t* dataType, int* nbDims, int dimA[], int strideA[]) {
+cudnnStatus_t cudnnGetTensorNdDescriptor(const cudnnTensorDescriptor_t tensorDesc,
+                                         int nbDimsRequested, cudnnDataType_t* dataType,
+                                         int* nbDims, int dimA[], int strideA[]) {
   SIMGPU_TRACE_CALL("cudnn");
   if (Object::from(tensorDesc) == nullptr) return CUDNN_STATUS_BAD_PARAM;
   const Shape shape = shape_of(tensorDesc);
@@ -123,15 +130,17 @@ cudnnStatus_t cudnnGetTensorSizeInBytes(const cudnnTensorDescriptor_t tensorDesc
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc, cudnnDataType_t dataType,
-                                         cudnnTensorFormat_t format, int k, int c, int h, int w) {
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t dataType, cudnnTensorFormat_t format,
+                                         int k, int c, int h, int w) {
   SIMGPU_TRACE_CALL("cudnn");
   const int dimensions[] = {k, c, h, w};
   return set_shape(filterDesc, format, dataType, 4, dimensions, nullptr);
 }
 
-cudnnStatus_t cudnnGetFilter4dDescriptor(const cudnnFilterDescriptor_t filterDesc, cudnnDataType_t* dataType,
-                                         cudnnTensorFormat_t* format, int* k, int* c, int* h, int* w) {
+cudnnStatus_t cudnnGetFilter4dDescriptor(const cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t* dataType, cudnnTensorFormat_t* format,
+                                         int* k, int* c, int* h, int* w) {
   SIMGPU_TRACE_CALL("cudnn");
   if (Object::from(filterDesc) == nullptr) return CUDNN_STATUS_BAD_PARAM;
   const Shape shape = shape_of(filterDesc);
@@ -142,14 +151,16 @@ cudnnStatus_t cudnnGetFilter4dDescriptor(const cudnnFilterDescriptor_t filterDes
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc, cudnnDataType_t dataType,
-                                         cudnnTensorFormat_t format, int nbDims, const int filterDimA[]) {
+cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t dataType, cudnnTensorFormat_t format,
+                                         int nbDims, const int filterDimA[]) {
   SIMGPU_TRACE_CALL("cudnn");
   return set_shape(filterDesc, format, dataType, nbDims, filterDimA, nullptr);
 }
 
-cudnnStatus_t cudnnGetFilterNdDescriptor(const cudnnFilterDescriptor_t filterDesc, int nbDimsRequested,
-                                         cudnnDataType_t* dataType, cudnnTensorFormat_t* format, int* nbDims,
+cudnnStatus_t cudnnGetFilterNdDescriptor(const cudnnFilterDescriptor_t filterDesc,
+                                         int nbDimsRequested, cudnnDataType_t* dataType,
+                                         cudnnTensorFormat_t* format, int* nbDims,
                                          int filterDimA[]) {
   SIMGPU_TRACE_CALL("cudnn");
   if (Object::from(filterDesc) == nullptr) return CUDNN_STATUS_BAD_PARAM;

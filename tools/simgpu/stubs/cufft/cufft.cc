@@ -1,8 +1,9 @@
 // cuFFT: plans are small integers, so they live in a table here instead of behind a pointer.
 //
-// Promises: a plan remembers its stream and how many numbers it transforms; every execution is one kernel with the textbook
-// cost of 5 n log2(n) operations. Plans ask for no work area (cuFFT's own need depends on its choice of kernels).
-// Lock: one for the table; executions copy what they need out of it.
+// Promises: a plan remembers its stream and how many numbers it transforms; every execution is one
+// kernel with the textbook cost of 5 n log2(n) operations. Plans ask for no work area (cuFFT's own
+// need depends on its choice of kernels). Lock: one for the table; executions copy what they need
+// out of it.
 #include <cuda_runtime_api.h>
 #include <cufft.h>
 #include <cufftXt.h>
@@ -29,9 +30,9 @@ struct Plan {
   double batch = 1;
   Number number = kComplexSingle;
   Output output = Output::kComplex;  ///< of plans made for cufftXtExec
-  bool is_dense = true;  ///< the output lies without gaps; else it is not known which bytes it takes
+  bool is_dense =
+      true;  ///< the output lies without gaps; else it is not known which bytes it takes
 };
-
 
 class Plans {
  public:
@@ -71,12 +72,13 @@ Plans& plans() {
 }
 
 Number number_of_transform(cufftType type) {
-  return type == CUFFT_Z2Z || type == CUFFT_D2Z || type == CUFFT_Z2D ? kComplexDouble : kComplexSingle;
+  return type == CUFFT_Z2Z || type == CUFFT_D2Z || type == CUFFT_Z2D ? kComplexDouble
+                                                                     : kComplexSingle;
 }
 
 template <typename Count>
-cufftResult make(cufftHandle plan, int rank, const Count* n, double batch, Number number, size_t* work_size,
-                 bool is_dense = true) {
+cufftResult make(cufftHandle plan, int rank, const Count* n, double batch, Number number,
+                 size_t* work_size, bool is_dense = true) {
   if (n == nullptr || rank < 1) return CUFFT_INVALID_VALUE;
   double points = 1;
   for (int i = 0; i < rank; ++i) points *= static_cast<double>(n[i]);
@@ -92,7 +94,8 @@ cufftResult make(cufftHandle plan, int rank, const Count* n, double batch, Numbe
 }
 
 template <typename Count>
-cufftResult create_and_make(cufftHandle* plan, int rank, const Count* n, int batch, cufftType type) {
+cufftResult create_and_make(cufftHandle* plan, int rank, const Count* n, int batch,
+                            cufftType type) {
   if (plan == nullptr) return CUFFT_INVALID_VALUE;
   *plan = plans().create();
   const cufftResult made = make(*plan, rank, n, batch, number_of_transform(type), nullptr);
@@ -105,7 +108,8 @@ cufftResult execute(cufftHandle handle, const char* name, void* output, Output k
   if (!plan.has_value()) return CUFFT_INVALID_PLAN;
   const double operations = 5 * plan->points * std::log2(std::max(plan->points, 2.0)) * plan->batch;
   // Transforms do not run on tensor cores: weights as for real arithmetic of the same precision.
-  launch(plan->stream, name, Cost{operations * kSingle.weight, 2 * plan->points * plan->batch * plan->number.bytes});
+  launch(plan->stream, name,
+         Cost{operations * kSingle.weight, 2 * plan->points * plan->batch * plan->number.bytes});
   if (plan->is_dense) {
     double bytes = plan->points * plan->batch * plan->number.bytes;
     if (kind == Output::kHalfComplex) bytes *= (std::floor(plan->last / 2) + 1) / plan->last;
@@ -148,8 +152,9 @@ cufftResult cufftPlan3d(cufftHandle* plan, int nx, int ny, int nz, cufftType typ
   const int n[] = {nx, ny, nz};
   return create_and_make(plan, 3, n, 1, type);
 }
-cufftResult cufftPlanMany(cufftHandle* plan, int rank, int* n, int* /*inembed*/, int /*istride*/, int /*idist*/,
-                          int* /*onembed*/, int /*ostride*/, int /*odist*/, cufftType type, int batch) {
+cufftResult cufftPlanMany(cufftHandle* plan, int rank, int* n, int* /*inembed*/, int /*istride*/,
+                          int /*idist*/, int* /*onembed*/, int /*ostride*/, int /*odist*/,
+                          cufftType type, int batch) {
   SIMGPU_TRACE_CALL("cufft");
   return create_and_make(plan, rank, n, batch, type);
 }
@@ -163,41 +168,49 @@ cufftResult cufftMakePlan2d(cufftHandle plan, int nx, int ny, cufftType type, si
   const int n[] = {nx, ny};
   return make(plan, 2, n, 1, number_of_transform(type), workSize);
 }
-cufftResult cufftMakePlan3d(cufftHandle plan, int nx, int ny, int nz, cufftType type, size_t* workSize) {
+cufftResult cufftMakePlan3d(cufftHandle plan, int nx, int ny, int nz, cufftType type,
+                            size_t* workSize) {
   SIMGPU_TRACE_CALL("cufft");
   const int n[] = {nx, ny, nz};
   return make(plan, 3, n, 1, number_of_transform(type), workSize);
 }
-cufftResult cufftMakePlanMany(cufftHandle plan, int rank, int* n, int* /*inembed*/, int /*istride*/, int /*idist*/,
-                              int* /*onembed*/, int /*ostride*/, int /*odist*/, cufftType type, int batch,
-                              size_t* workSize) {
+cufftResult cufftMakePlanMany(cufftHandle plan, int rank, int* n, int* /*inembed*/, int /*istride*/,
+                              int /*idist*/, int* /*onembed*/, int /*ostride*/, int /*odist*/,
+                              cufftType type, int batch, size_t* workSize) {
   SIMGPU_TRACE_CALL("cufft");
   return make(plan, rank, n, batch, number_of_transform(type), workSize);
 }
-cufftResult cufftMakePlanMany64(cufftHandle plan, int rank, long long int* n, long long int* /*inembed*/,
-                                long long int /*istride*/, long long int /*idist*/, long long int* /*onembed*/,
+cufftResult cufftMakePlanMany64(cufftHandle plan, int rank, long long int* n,
+                                long long int* /*inembed*/, long long int /*istride*/,
+                                long long int /*idist*/, long long int* /*onembed*/,
                                 long long int /*ostride*/, long long int /*odist*/, cufftType type,
                                 long long int batch, size_t* workSize) {
   SIMGPU_TRACE_CALL("cufft");
   return make(plan, rank, n, static_cast<double>(batch), number_of_transform(type), workSize);
 }
-cufftResult cufftXtMakePlanMany(cufftHandle plan, int rank, long long int* n, long long int* /*inembed*/,
-                                long long int /*istride*/, long long int /*idist*/, cudaDataType inputtype,
-                                long long int* onembed, long long int ostride, long long int /*odist*/,
-                                cudaDataType outputtype, long long int batch, size_t* workSize,
-                                cudaDataType executiontype) {
+cufftResult cufftXtMakePlanMany(cufftHandle plan, int rank, long long int* n,
+                                long long int* /*inembed*/, long long int /*istride*/,
+                                long long int /*idist*/, cudaDataType inputtype,
+                                long long int* onembed, long long int ostride,
+                                long long int /*odist*/, cudaDataType outputtype,
+                                long long int batch, size_t* workSize, cudaDataType executiontype) {
   SIMGPU_TRACE_CALL("cufft");
-  const auto is_real = [](cudaDataType type) { return type == CUDA_R_16F || type == CUDA_R_32F || type == CUDA_R_64F; };
+  const auto is_real = [](cudaDataType type) {
+    return type == CUDA_R_16F || type == CUDA_R_32F || type == CUDA_R_64F;
+  };
   const bool is_dense = onembed == nullptr || (rank == 1 && ostride == 1);
   const cufftResult made =
       make(plan, rank, n, static_cast<double>(batch), number_of(executiontype), workSize, is_dense);
   if (made != CUFFT_SUCCESS) return made;
   return plans().change(plan, [&](Plan& p) {
-    p.output = is_real(outputtype) ? Output::kReal : is_real(inputtype) ? Output::kHalfComplex : Output::kComplex;
+    p.output = is_real(outputtype)  ? Output::kReal
+               : is_real(inputtype) ? Output::kHalfComplex
+                                    : Output::kComplex;
   });
 }
 
-cufftResult cufftExecC2C(cufftHandle plan, cufftComplex* /*idata*/, cufftComplex* odata, int /*direction*/) {
+cufftResult cufftExecC2C(cufftHandle plan, cufftComplex* /*idata*/, cufftComplex* odata,
+                         int /*direction*/) {
   SIMGPU_TRACE_CALL("cufft");
   return execute(plan, "cufftExecC2C", odata, Output::kComplex);
 }
@@ -237,6 +250,7 @@ cufftResult cufftGetVersion(int* version) {
 
 cufftResult cufftGetProperty(libraryPropertyType type, int* value) {
   SIMGPU_TRACE_CALL("cufft");
-  return version_property(type, CUFFT_VER_MAJOR, CUFFT_VER_MINOR, CUFFT_VER_PATCH, value) ? CUFFT_SUCCESS
-                                                                                         : CUFFT_INVALID_VALUE;
+  return version_property(type, CUFFT_VER_MAJOR, CUFFT_VER_MINOR, CUFFT_VER_PATCH, value)
+             ? CUFFT_SUCCESS
+             : CUFFT_INVALID_VALUE;
 }

@@ -1,4 +1,5 @@
-// cuSPARSE beyond the rules: versions, and the numbers of non-zeros that a program allocates memory for.
+// cuSPARSE beyond the rules: versions, and the numbers of non-zeros that a program allocates memory
+// for.
 #include <cusparse.h>
 
 #include "tools/simgpu/stubs/common/call.h"
@@ -22,12 +23,14 @@ cusparseStatus_t cusparseGetProperty(libraryPropertyType type, int* value) {
              : CUSPARSE_STATUS_INVALID_VALUE;
 }
 
-// The sum of two sparse matrices has at most the non-zeros of both: that is what its memory would be.
-cusparseStatus_t cusparseXcsrgeam2Nnz(cusparseHandle_t handle, int /*m*/, int /*n*/, const cusparseMatDescr_t /*descrA*/,
-                                      int nnzA, const int* /*csrSortedRowPtrA*/, const int* /*csrSortedColIndA*/,
-                                      const cusparseMatDescr_t /*descrB*/, int nnzB, const int* /*csrSortedRowPtrB*/,
-                                      const int* /*csrSortedColIndB*/, const cusparseMatDescr_t /*descrC*/,
-                                      int* /*csrSortedRowPtrC*/, int* nnzTotalDevHostPtr, void* /*workspace*/) {
+// The sum of two sparse matrices has at most the non-zeros of both: that is what its memory would
+// be.
+cusparseStatus_t cusparseXcsrgeam2Nnz(
+    cusparseHandle_t handle, int /*m*/, int /*n*/, const cusparseMatDescr_t /*descrA*/, int nnzA,
+    const int* /*csrSortedRowPtrA*/, const int* /*csrSortedColIndA*/,
+    const cusparseMatDescr_t /*descrB*/, int nnzB, const int* /*csrSortedRowPtrB*/,
+    const int* /*csrSortedColIndB*/, const cusparseMatDescr_t /*descrC*/, int* /*csrSortedRowPtrC*/,
+    int* nnzTotalDevHostPtr, void* /*workspace*/) {
   SIMGPU_TRACE_CALL("cusparse");
   const Object* object = Object::from(handle);
   if (object == nullptr) return CUSPARSE_STATUS_NOT_INITIALIZED;

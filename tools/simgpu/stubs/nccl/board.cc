@@ -19,7 +19,8 @@ namespace {
 constexpr std::size_t kHeaderBytes = 4096;
 constexpr long kLongestSleepNs = 2'000'000;
 
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+                  std::atomic<std::uint32_t>::is_always_lock_free,
               "atomics in shared memory must not have locks of their own");
 
 /// Whether a process runs. One that has ended but was not waited for yet is still there for kill().
@@ -30,13 +31,16 @@ bool is_running(std::int32_t pid) {
   std::FILE* file = std::fopen(path, "re");
   if (file == nullptr) return true;
   char state = 'R';
-  // "pid (name) state": a name that holds a parenthesis is not read, and then the process counts as running.
+  // "pid (name) state": a name that holds a parenthesis is not read, and then the process counts as
+  // running.
   const bool is_read = std::fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
   std::fclose(file);
   return !is_read || (state != 'Z' && state != 'X');
 }
 
-std::uint32_t* word(std::atomic<std::uint32_t>* atomic) { return reinterpret_cast<std::uint32_t*>(atomic); }
+std::uint32_t* word(std::atomic<std::uint32_t>* atomic) {
+  return reinterpret_cast<std::uint32_t*>(atomic);
+}
 
 }  // namespace
 
@@ -70,13 +74,15 @@ Board::~Board() {
 }
 
 Slot& Board::slot(int rank) const {
-  return *reinterpret_cast<Slot*>(base_ + kHeaderBytes + static_cast<std::size_t>(rank) * sizeof(Slot));
+  return *reinterpret_cast<Slot*>(base_ + kHeaderBytes +
+                                  static_cast<std::size_t>(rank) * sizeof(Slot));
 }
 
 Mailbox& Board::mailbox(int from, int to) const {
   const auto n = static_cast<std::size_t>(ranks_);
   const std::size_t index = static_cast<std::size_t>(from) * n + static_cast<std::size_t>(to);
-  return *reinterpret_cast<Mailbox*>(base_ + kHeaderBytes + n * sizeof(Slot) + index * sizeof(Mailbox));
+  return *reinterpret_cast<Mailbox*>(base_ + kHeaderBytes + n * sizeof(Slot) +
+                                     index * sizeof(Mailbox));
 }
 
 bool Board::is_complete() const {

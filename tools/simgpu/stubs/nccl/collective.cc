@@ -1,5 +1,6 @@
-// Collectives as operations: each rank posts its contribution on the board, piece by piece, and takes what the others posted. Ranks that
-// call different collectives, or the same with different sizes, fail with a sentence that names both.
+// Collectives as operations: each rank posts its contribution on the board, piece by piece, and
+// takes what the others posted. Ranks that call different collectives, or the same with different
+// sizes, fail with a sentence that names both.
 
 #include <algorithm>
 #include <array>
@@ -14,14 +15,22 @@ namespace {
 
 const char* name_of(CollectiveKind kind) {
   switch (kind) {
-    case CollectiveKind::kAllReduce: return "AllReduce";
-    case CollectiveKind::kReduce: return "Reduce";
-    case CollectiveKind::kBroadcast: return "Broadcast";
-    case CollectiveKind::kAllGather: return "AllGather";
-    case CollectiveKind::kReduceScatter: return "ReduceScatter";
-    case CollectiveKind::kAlltoAll: return "AlltoAll";
-    case CollectiveKind::kGather: return "Gather";
-    case CollectiveKind::kScatter: return "Scatter";
+    case CollectiveKind::kAllReduce:
+      return "AllReduce";
+    case CollectiveKind::kReduce:
+      return "Reduce";
+    case CollectiveKind::kBroadcast:
+      return "Broadcast";
+    case CollectiveKind::kAllGather:
+      return "AllGather";
+    case CollectiveKind::kReduceScatter:
+      return "ReduceScatter";
+    case CollectiveKind::kAlltoAll:
+      return "AlltoAll";
+    case CollectiveKind::kGather:
+      return "Gather";
+    case CollectiveKind::kScatter:
+      return "Scatter";
   }
   return "?";
 }
@@ -29,24 +38,32 @@ const char* name_of(CollectiveKind kind) {
 /// Names as NCCL's kernels begin, so that tools which look for them find them.
 const char* kernel_name_of(CollectiveKind kind) {
   switch (kind) {
-    case CollectiveKind::kAllReduce: return "ncclDevKernel_AllReduce";
-    case CollectiveKind::kReduce: return "ncclDevKernel_Reduce";
-    case CollectiveKind::kBroadcast: return "ncclDevKernel_Broadcast";
-    case CollectiveKind::kAllGather: return "ncclDevKernel_AllGather";
-    case CollectiveKind::kReduceScatter: return "ncclDevKernel_ReduceScatter";
-    default: return "ncclDevKernel_SendRecv";
+    case CollectiveKind::kAllReduce:
+      return "ncclDevKernel_AllReduce";
+    case CollectiveKind::kReduce:
+      return "ncclDevKernel_Reduce";
+    case CollectiveKind::kBroadcast:
+      return "ncclDevKernel_Broadcast";
+    case CollectiveKind::kAllGather:
+      return "ncclDevKernel_AllGather";
+    case CollectiveKind::kReduceScatter:
+      return "ncclDevKernel_ReduceScatter";
+    default:
+      return "ncclDevKernel_SendRecv";
   }
 }
 
 /// Whether a rank's contribution holds a piece for every rank, rather than the same for all.
 bool is_piecewise(CollectiveKind kind) {
-  return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAlltoAll || kind == CollectiveKind::kScatter;
+  return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAlltoAll ||
+         kind == CollectiveKind::kScatter;
 }
 
 std::string text_of(const OperationTag& tag) {
-  return std::string(name_of(static_cast<CollectiveKind>(tag.kind))) + " of " + std::to_string(tag.count) +
-         " elements (type " + std::to_string(tag.type) + ", operation " + std::to_string(tag.reduction) + ", root " +
-         std::to_string(tag.root) + ")";
+  return std::string(name_of(static_cast<CollectiveKind>(tag.kind))) + " of " +
+         std::to_string(tag.count) + " elements (type " + std::to_string(tag.type) +
+         ", operation " + std::to_string(tag.reduction) + ", root " + std::to_string(tag.root) +
+         ")";
 }
 
 }  // namespace
@@ -59,7 +76,8 @@ Collective::Collective(ncclComm* communicator, const CollectiveCall& call)
       arrived_ns_(simgpu_now_ns()) {}
 
 std::size_t Collective::contribution_bytes() const {
-  const std::size_t pieces = is_piecewise(call_.kind) ? static_cast<std::size_t>(communicator()->ranks()) : 1;
+  const std::size_t pieces =
+      is_piecewise(call_.kind) ? static_cast<std::size_t>(communicator()->ranks()) : 1;
   return call_.count * size_of(call_.type) * pieces;
 }
 
@@ -69,7 +87,8 @@ std::size_t Collective::steps() const {
 }
 
 bool Collective::this_rank_posts() const {
-  const bool has_one_source = call_.kind == CollectiveKind::kBroadcast || call_.kind == CollectiveKind::kScatter;
+  const bool has_one_source =
+      call_.kind == CollectiveKind::kBroadcast || call_.kind == CollectiveKind::kScatter;
   return !has_one_source || communicator()->rank() == call_.root;
 }
 
@@ -95,15 +114,17 @@ void Collective::post() {
   ncclComm* self = communicator();
   Slot& slot = self->board().slot(self->rank());
   const std::size_t half = self->next_step % 2;
-  slot.tags[half] = OperationTag{static_cast<std::uint32_t>(call_.kind), static_cast<std::uint32_t>(call_.type),
-                                 static_cast<std::uint32_t>(std::min<int>(call_.reduction, ncclNumOps)),
-                                 static_cast<std::uint32_t>(call_.root), call_.count};
+  slot.tags[half] =
+      OperationTag{static_cast<std::uint32_t>(call_.kind), static_cast<std::uint32_t>(call_.type),
+                   static_cast<std::uint32_t>(std::min<int>(call_.reduction, ncclNumOps)),
+                   static_cast<std::uint32_t>(call_.root), call_.count};
   slot.arrived_ns[half] = arrived_ns_;
   if (has_contents_ && this_rank_posts()) {
     const std::size_t offset = step_ * kChunkBytes;
     const std::size_t bytes = std::min(kChunkBytes, contribution_bytes() - offset);
     simgpu_read(slot.chunks[half], static_cast<const std::byte*>(call_.send) + offset, bytes);
-    if (call_.premultiplier != 1) scale(call_.type, call_.premultiplier, slot.chunks[half], bytes / element_bytes_);
+    if (call_.premultiplier != 1)
+      scale(call_.type, call_.premultiplier, slot.chunks[half], bytes / element_bytes_);
   }
   slot.posted.store(self->next_step + 1, std::memory_order_release);
   self->board().notify();
@@ -117,8 +138,9 @@ bool Collective::check_tags() {
   for (int rank = 0; rank < self->ranks(); ++rank) {
     const OperationTag& other = self->board().slot(rank).tags[half];
     if (other == mine) continue;
-    fail(ncclInvalidUsage, "ranks disagree: rank " + std::to_string(self->rank()) + " is in " + text_of(mine) +
-                               ", rank " + std::to_string(rank) + " in " + text_of(other));
+    fail(ncclInvalidUsage, "ranks disagree: rank " + std::to_string(self->rank()) + " is in " +
+                               text_of(mine) + ", rank " + std::to_string(rank) + " in " +
+                               text_of(other));
     return false;
   }
   return true;
@@ -149,7 +171,9 @@ void Collective::take_chunk(std::size_t offset, std::size_t bytes) {
   const auto rank = static_cast<std::size_t>(self->rank());
   auto* receive = static_cast<std::byte*>(call_.receive);
   const std::size_t piece = call_.count * element_bytes_;
-  const auto chunk_of = [&](int of) { return static_cast<const std::byte*>(self->board().slot(of).chunks[half]); };
+  const auto chunk_of = [&](int of) {
+    return static_cast<const std::byte*>(self->board().slot(of).chunks[half]);
+  };
   // Which part of this chunk lies in this rank's piece, for operations that deal pieces out.
   const std::size_t from = std::max(offset, rank * piece);
   const std::size_t to = std::min(offset + bytes, (rank + 1) * piece);
@@ -164,12 +188,18 @@ void Collective::take_chunk(std::size_t offset, std::size_t bytes) {
   };
 
   switch (call_.kind) {
-    case CollectiveKind::kAllReduce: write_reduced(offset, offset + bytes, offset); break;
+    case CollectiveKind::kAllReduce:
+      write_reduced(offset, offset + bytes, offset);
+      break;
     case CollectiveKind::kReduce:
       if (self->rank() == call_.root) write_reduced(offset, offset + bytes, offset);
       break;
-    case CollectiveKind::kReduceScatter: write_reduced(from, to, from - rank * piece); break;
-    case CollectiveKind::kBroadcast: simgpu_write(receive + offset, chunk_of(call_.root), bytes); break;
+    case CollectiveKind::kReduceScatter:
+      write_reduced(from, to, from - rank * piece);
+      break;
+    case CollectiveKind::kBroadcast:
+      simgpu_write(receive + offset, chunk_of(call_.root), bytes);
+      break;
     case CollectiveKind::kGather:
       if (self->rank() != call_.root) break;
       [[fallthrough]];
@@ -179,7 +209,9 @@ void Collective::take_chunk(std::size_t offset, std::size_t bytes) {
       }
       break;
     case CollectiveKind::kScatter:
-      if (from < to) simgpu_write(receive + (from - rank * piece), chunk_of(call_.root) + (from - offset), to - from);
+      if (from < to)
+        simgpu_write(receive + (from - rank * piece), chunk_of(call_.root) + (from - offset),
+                     to - from);
       break;
     case CollectiveKind::kAlltoAll:
       for (int i = 0; i < self->ranks() && from < to; ++i) {
@@ -210,7 +242,8 @@ void Collective::restart() {
 }
 
 std::string Collective::describe() const {
-  return std::string("nccl") + name_of(call_.kind) + " of rank " + std::to_string(communicator()->rank());
+  return std::string("nccl") + name_of(call_.kind) + " of rank " +
+         std::to_string(communicator()->rank());
 }
 
 std::vector<int> Collective::missing() const {
@@ -218,8 +251,9 @@ std::vector<int> Collective::missing() const {
   ncclComm* self = communicator();
   for (int rank = 0; rank < self->ranks(); ++rank) {
     const Slot& slot = self->board().slot(rank);
-    const bool is_behind = has_posted_ ? slot.posted.load(std::memory_order_acquire) <= self->next_step
-                                       : slot.taken.load(std::memory_order_acquire) + 1 < self->next_step;
+    const bool is_behind = has_posted_
+                               ? slot.posted.load(std::memory_order_acquire) <= self->next_step
+                               : slot.taken.load(std::memory_order_acquire) + 1 < self->next_step;
     if (is_behind) ranks.push_back(rank);
   }
   return ranks;
@@ -235,10 +269,16 @@ Operation::Footprint Collective::footprint() const {
   const auto bytes = static_cast<double>(call_.count * element_bytes_);
   const double share = (ranks - 1) / ranks;
   switch (call_.kind) {
-    case CollectiveKind::kAllReduce: footprint.bus_bytes = 2 * share * bytes; break;
+    case CollectiveKind::kAllReduce:
+      footprint.bus_bytes = 2 * share * bytes;
+      break;
     case CollectiveKind::kReduce:
-    case CollectiveKind::kBroadcast: footprint.bus_bytes = ranks > 1 ? bytes : 0; break;
-    default: footprint.bus_bytes = (ranks - 1) * bytes; break;
+    case CollectiveKind::kBroadcast:
+      footprint.bus_bytes = ranks > 1 ? bytes : 0;
+      break;
+    default:
+      footprint.bus_bytes = (ranks - 1) * bytes;
+      break;
   }
   const std::size_t piece = call_.count * element_bytes_;
   const std::size_t all = piece * static_cast<std::size_t>(communicator()->ranks());
@@ -247,9 +287,11 @@ Operation::Footprint Collective::footprint() const {
     footprint.reads = reinterpret_cast<std::uint64_t>(call_.send);
     footprint.read_bytes = contribution_bytes();
   }
-  const bool gets_all = call_.kind == CollectiveKind::kAllGather || call_.kind == CollectiveKind::kAlltoAll ||
+  const bool gets_all = call_.kind == CollectiveKind::kAllGather ||
+                        call_.kind == CollectiveKind::kAlltoAll ||
                         call_.kind == CollectiveKind::kGather;
-  const bool only_root_gets = call_.kind == CollectiveKind::kReduce || call_.kind == CollectiveKind::kGather;
+  const bool only_root_gets =
+      call_.kind == CollectiveKind::kReduce || call_.kind == CollectiveKind::kGather;
   if (!only_root_gets || is_root) {
     footprint.writes = reinterpret_cast<std::uint64_t>(call_.receive);
     footprint.written_bytes = gets_all ? all : piece;

@@ -33,7 +33,8 @@ std::string unique_board_name() {
   static std::atomic<unsigned> made{0};
   std::random_device random;
   char name[64];
-  std::snprintf(name, sizeof name, "simgpu-nccl-%d-%u-%08x%08x", static_cast<int>(getpid()), ++made, random(), random());
+  std::snprintf(name, sizeof name, "simgpu-nccl-%d-%u-%08x%08x", static_cast<int>(getpid()), ++made,
+                random(), random());
   return name;
 }
 

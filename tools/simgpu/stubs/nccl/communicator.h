@@ -1,7 +1,7 @@
 // What ncclComm_t points to: one rank's place on a board, and what it has counted so far.
 //
-// Owns its mapping of the board. Lock: none; NCCL allows one thread at a time on a communicator, except for `abort`, which only
-// sets a flag that whoever waits looks at.
+// Owns its mapping of the board. Lock: none; NCCL allows one thread at a time on a communicator,
+// except for `abort`, which only sets a flag that whoever waits looks at.
 #pragma once
 
 #include <nccl.h>
@@ -40,7 +40,9 @@ struct ncclComm {
   /// Held while a thread carries out operations of the communicator; `end` waits for it.
   class InUse {
    public:
-    explicit InUse(ncclComm* communicator) : communicator_(communicator) { ++communicator_->users_; }
+    explicit InUse(ncclComm* communicator) : communicator_(communicator) {
+      ++communicator_->users_;
+    }
     InUse(InUse&& other) noexcept : communicator_(std::exchange(other.communicator_, nullptr)) {}
     InUse& operator=(InUse&&) = delete;
     ~InUse() {
@@ -53,8 +55,9 @@ struct ncclComm {
   /// Deletes the communicator once no thread uses it any more; threads that wait on it give up.
   static void end(ncclComm* communicator);
 
-  std::uint64_t next_step = 0;           ///< of collectives, over the communicator's life
-  std::uint64_t communicators_made = 0;  ///< by splitting or shrinking; part of the names of their boards
+  std::uint64_t next_step = 0;  ///< of collectives, over the communicator's life
+  std::uint64_t communicators_made =
+      0;  ///< by splitting or shrinking; part of the names of their boards
   std::map<int, double> premultipliers;  ///< operations made by ncclRedOpCreatePreMulSum
   int next_operation = ncclNumOps;
 

@@ -43,18 +43,23 @@ std::string list_of(const std::vector<int>& ranks) {
 /// Watches one wait: says so when it gets long, and finds out when it is hopeless.
 class Patience {
  public:
-  /// Sleeps a little, unless the board has changed since `seen`. Returns why there is no hope; "" while there is.
+  /// Sleeps a little, unless the board has changed since `seen`. Returns why there is no hope; ""
+  /// while there is.
   std::string sleep(const Operation& blocked, std::uint32_t seen) {
     Board& board = blocked.communicator()->board();
-    if (blocked.communicator()->is_aborted()) return blocked.describe() + ": the communicator was aborted";
+    if (blocked.communicator()->is_aborted())
+      return blocked.describe() + ": the communicator was aborted";
     const std::int64_t now = simgpu_now_ns();
     if (start_ == 0) start_ = now;
     const std::vector<int> missing = blocked.missing();
     std::vector<int> lost;
-    std::copy_if(missing.begin(), missing.end(), std::back_inserter(lost), [&](int rank) { return board.is_lost(rank); });
+    std::copy_if(missing.begin(), missing.end(), std::back_inserter(lost),
+                 [&](int rank) { return board.is_lost(rank); });
     const bool is_hopeless = !lost.empty();
-    if (is_hopeless && saw_lost_) return text_of(blocked, missing) + "; gone: rank " + list_of(lost);
-    // What a rank posted before it ended still counts: only a second look tells that nothing more comes.
+    if (is_hopeless && saw_lost_)
+      return text_of(blocked, missing) + "; gone: rank " + list_of(lost);
+    // What a rank posted before it ended still counts: only a second look tells that nothing more
+    // comes.
     saw_lost_ = is_hopeless;
     if (is_hopeless) return "";
     if (!has_said_ && now - start_ > kSayAfter) {
@@ -62,7 +67,8 @@ class Patience {
                    static_cast<long long>((now - start_) / kSecond));
       has_said_ = true;
     }
-    static const auto limit = static_cast<std::int64_t>(simgpu_setting("nccl_timeout_s", 1800)) * kSecond;
+    static const auto limit =
+        static_cast<std::int64_t>(simgpu_setting("nccl_timeout_s", 1800)) * kSecond;
     if (now - start_ > limit) return text_of(blocked, missing) + " for longer than nccl_timeout_s";
     board.wait(seen);
     return "";
@@ -86,7 +92,7 @@ Outcome carry_out(const Operations& operations) {
   for (;;) {
     bool moved = false;
     const Operation* blocked = nullptr;
-    std::uint32_t seen = 0;                    // the board of `blocked`, before it was found blocked
+    std::uint32_t seen = 0;  // the board of `blocked`, before it was found blocked
     std::set<std::pair<ncclComm*, int>> busy;  // channels that an earlier operation still uses
     for (const auto& operation : operations) {
       const std::uint32_t epoch = operation->communicator()->board().epoch();
@@ -106,11 +112,13 @@ Outcome carry_out(const Operations& operations) {
       patience = Patience{};
       continue;
     }
-    if (std::string why = patience.sleep(*blocked, seen); !why.empty()) return {ncclRemoteError, std::move(why)};
+    if (std::string why = patience.sleep(*blocked, seen); !why.empty())
+      return {ncclRemoteError, std::move(why)};
   }
 }
 
-/// Puts the operations' kernels on their streams. Ranks of this process that are in the same collective end together.
+/// Puts the operations' kernels on their streams. Ranks of this process that are in the same
+/// collective end together.
 void show(const Operations& operations) {
   struct Shown {
     Operation::Footprint footprint;
@@ -118,7 +126,8 @@ void show(const Operations& operations) {
     std::vector<int> devices;
   };
   std::vector<Shown> shown;
-  std::map<std::pair<std::string, std::size_t>, std::size_t> collectives;  // board, how manieth there -> index
+  std::map<std::pair<std::string, std::size_t>, std::size_t>
+      collectives;  // board, how manieth there -> index
   std::map<ncclComm*, std::size_t> passed;
   for (const auto& operation : operations) {
     const Operation::Footprint footprint = operation->footprint();
@@ -133,20 +142,25 @@ void show(const Operations& operations) {
     Shown& entry = shown[index];
     entry.streams.push_back(footprint.stream);
     entry.devices.push_back(communicator->device());
-    entry.footprint.not_before_ns = std::max(entry.footprint.not_before_ns, footprint.not_before_ns);
-    if (footprint.read_bytes != 0) simgpu_note_use(footprint.reads, footprint.read_bytes, footprint.stream, kReads);
+    entry.footprint.not_before_ns =
+        std::max(entry.footprint.not_before_ns, footprint.not_before_ns);
+    if (footprint.read_bytes != 0)
+      simgpu_note_use(footprint.reads, footprint.read_bytes, footprint.stream, kReads);
     if (footprint.written_bytes != 0) {
       simgpu_note_use(footprint.writes, footprint.written_bytes, footprint.stream, kWrites);
     }
   }
   for (const Shown& entry : shown) {
-    // Ranks of other processes have clocks of their own: until the last one has come, the kernel spins.
+    // Ranks of other processes have clocks of their own: until the last one has come, the kernel
+    // spins.
     const std::int64_t spin = entry.footprint.not_before_ns - simgpu_now_ns();
     if (spin > 0) {
-      for (simgpu_stream stream : entry.streams) simgpu_launch_for(stream, entry.footprint.name, spin);
+      for (simgpu_stream stream : entry.streams)
+        simgpu_launch_for(stream, entry.footprint.name, spin);
     }
-    simgpu_launch_together(entry.streams.data(), entry.devices.data(), static_cast<int>(entry.streams.size()),
-                           entry.footprint.name, entry.footprint.bus_bytes);
+    simgpu_launch_together(entry.streams.data(), entry.devices.data(),
+                           static_cast<int>(entry.streams.size()), entry.footprint.name,
+                           entry.footprint.bus_bytes);
   }
 }
 
@@ -193,7 +207,9 @@ LastError& errors() {
 
 }  // namespace
 
-void group_start() { ++this_thread().depth; }
+void group_start() {
+  ++this_thread().depth;
+}
 
 ncclResult_t group_end() {
   ThreadGroup& group = this_thread();

@@ -9,14 +9,16 @@ namespace levee::simgpu::nccl {
 
 // ---- Send and Receive
 
-Send::Send(ncclComm* communicator, const void* data, std::size_t bytes, int peer, cudaStream_t stream)
+Send::Send(ncclComm* communicator, const void* data, std::size_t bytes, int peer,
+           cudaStream_t stream)
     : Operation(communicator), data_(data), bytes_(bytes), peer_(peer), stream_(stream) {}
 
 bool Send::advance() {
   if (is_done()) return false;
   Mailbox& box = communicator()->board().mailbox(communicator()->rank(), peer_);
   const std::uint64_t written = box.written.load(std::memory_order_relaxed);
-  if (written != box.read.load(std::memory_order_acquire)) return false;  // the last chunk still lies there
+  if (written != box.read.load(std::memory_order_acquire))
+    return false;  // the last chunk still lies there
   const bool has_contents = bytes_ <= content_limit();
   const std::size_t chunk = has_contents ? std::min(kMailboxBytes, bytes_ - sent_) : 0;
   if (chunk != 0) simgpu_read(box.chunk, static_cast<const std::byte*>(data_) + sent_, chunk);
@@ -48,7 +50,8 @@ Operation::Footprint Send::footprint() const {
   return footprint;
 }
 
-Receive::Receive(ncclComm* communicator, void* data, std::size_t bytes, int peer, cudaStream_t stream)
+Receive::Receive(ncclComm* communicator, void* data, std::size_t bytes, int peer,
+                 cudaStream_t stream)
     : Operation(communicator), data_(data), bytes_(bytes), peer_(peer), stream_(stream) {}
 
 bool Receive::advance() {
@@ -59,8 +62,10 @@ bool Receive::advance() {
   const std::size_t message = box.message_bytes;
   const bool has_contents = message <= content_limit();
   const bool fits = message == bytes_;
-  const std::size_t chunk = has_contents ? std::min(kMailboxBytes, message - std::min(received_, message)) : 0;
-  if (fits && chunk != 0) simgpu_write(static_cast<std::byte*>(data_) + received_, box.chunk, chunk);
+  const std::size_t chunk =
+      has_contents ? std::min(kMailboxBytes, message - std::min(received_, message)) : 0;
+  if (fits && chunk != 0)
+    simgpu_write(static_cast<std::byte*>(data_) + received_, box.chunk, chunk);
   sent_ns_ = box.sent_ns;
   box.read.store(read + 1, std::memory_order_release);
   communicator()->board().notify();
@@ -69,8 +74,9 @@ bool Receive::advance() {
   if (fits) {
     finish();
   } else {
-    fail(ncclInvalidUsage, "rank " + std::to_string(communicator()->rank()) + " receives " + std::to_string(bytes_) +
-                               " bytes, rank " + std::to_string(peer_) + " sent " + std::to_string(message));
+    fail(ncclInvalidUsage, "rank " + std::to_string(communicator()->rank()) + " receives " +
+                               std::to_string(bytes_) + " bytes, rank " + std::to_string(peer_) +
+                               " sent " + std::to_string(message));
   }
   return true;
 }
@@ -112,7 +118,8 @@ std::string Join::describe() const {
 std::vector<int> Join::missing() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < communicator()->ranks(); ++rank) {
-    if (communicator()->board().slot(rank).pid.load(std::memory_order_acquire) == 0) ranks.push_back(rank);
+    if (communicator()->board().slot(rank).pid.load(std::memory_order_acquire) == 0)
+      ranks.push_back(rank);
   }
   return ranks;
 }
@@ -149,8 +156,8 @@ bool Split::advance() {
 
 void Split::make_part() {
   ncclComm* parent = communicator();
-  const std::string name = parent->name() + "-" + std::to_string(++parent->communicators_made) + "c" +
-                           std::to_string(mine_.color);
+  const std::string name = parent->name() + "-" + std::to_string(++parent->communicators_made) +
+                           "c" + std::to_string(mine_.color);
   if (mine_.color == NCCL_SPLIT_NOCOLOR) {
     *result_ = nullptr;
     finish();
@@ -176,9 +183,12 @@ void Split::make_part() {
 }
 
 std::string Split::describe() const {
-  return join_ != nullptr ? join_->describe() : "ncclCommSplit of rank " + std::to_string(communicator()->rank());
+  return join_ != nullptr ? join_->describe()
+                          : "ncclCommSplit of rank " + std::to_string(communicator()->rank());
 }
 
-std::vector<int> Split::missing() const { return join_ != nullptr ? join_->missing() : exchange_->missing(); }
+std::vector<int> Split::missing() const {
+  return join_ != nullptr ? join_->missing() : exchange_->missing();
+}
 
 }  // namespace levee::simgpu::nccl

@@ -1,6 +1,7 @@
-// NCCL's functions. What they promise here: results are true, for any number of ranks in one process (one thread in a group, or a
-// thread per rank) and for processes of one machine that meet through /dev/shm, up to `nccl_bytes` a contribution; larger
-// collectives keep ranks in step and take their time, and leave the buffers as they are. Communicators, splits and aborts behave;
+// NCCL's functions. What they promise here: results are true, for any number of ranks in one
+// process (one thread in a group, or a thread per rank) and for processes of one machine that meet
+// through /dev/shm, up to `nccl_bytes` a contribution; larger collectives keep ranks in step and
+// take their time, and leave the buffers as they are. Communicators, splits and aborts behave;
 // registration, windows and the device-side interface are not modelled and say so.
 //
 // Settings: `nccl_bytes` (default 1 MiB), `nccl_timeout_s` (default 1800).
@@ -27,8 +28,9 @@ std::string board_name(const ncclUniqueId& id) {
 ncclResult_t join(ncclComm_t* comm, const std::string& name, int ranks, int rank) {
   if (comm == nullptr) return failed(ncclInvalidArgument, "the communicator's address is null");
   if (ranks < 1 || ranks > kMaxRanks || rank < 0 || rank >= ranks) {
-    return failed(ncclInvalidArgument, "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
-                                           " cannot be; simgpu's NCCL connects up to " + std::to_string(kMaxRanks));
+    return failed(ncclInvalidArgument,
+                  "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
+                      " cannot be; simgpu's NCCL connects up to " + std::to_string(kMaxRanks));
   }
   if (name.rfind("simgpu-nccl-", 0) != 0) {
     return failed(ncclInvalidArgument, "the unique id was not made by simgpu's NCCL");
@@ -42,14 +44,17 @@ ncclResult_t join(ncclComm_t* comm, const std::string& name, int ranks, int rank
 /// Checks that every call with buffers shares, then hands the operation on.
 ncclResult_t collective(ncclComm_t comm, CollectiveCall call) {
   ncclComm* communicator = ncclComm::from(comm);
-  if (communicator == nullptr) return failed(ncclInvalidArgument, "the communicator is null or has been destroyed");
+  if (communicator == nullptr)
+    return failed(ncclInvalidArgument, "the communicator is null or has been destroyed");
   if (size_of(call.type) == 0) return failed(ncclInvalidArgument, "unknown data type");
   if (call.root < 0 || call.root >= communicator->ranks()) {
-    return failed(ncclInvalidArgument, "root " + std::to_string(call.root) + " is no rank of the communicator");
+    return failed(ncclInvalidArgument,
+                  "root " + std::to_string(call.root) + " is no rank of the communicator");
   }
   if (call.reduction >= ncclNumOps) {
     const auto found = communicator->premultipliers.find(call.reduction);
-    if (found == communicator->premultipliers.end()) return failed(ncclInvalidArgument, "unknown reduction");
+    if (found == communicator->premultipliers.end())
+      return failed(ncclInvalidArgument, "unknown reduction");
     call.premultiplier = found->second;
   }
   return submit(std::make_unique<Collective>(communicator, call));
@@ -73,15 +78,24 @@ ncclResult_t ncclGetVersion(int* version) {
 const char* ncclGetErrorString(ncclResult_t result) {
   SIMGPU_TRACE_CALL("nccl");
   switch (result) {
-    case ncclSuccess: return "no error";
-    case ncclUnhandledCudaError: return "unhandled cuda error";
-    case ncclSystemError: return "unhandled system error";
-    case ncclInternalError: return "internal error";
-    case ncclInvalidArgument: return "invalid argument";
-    case ncclInvalidUsage: return "invalid usage";
-    case ncclRemoteError: return "remote process exited or there was a network error";
-    case ncclInProgress: return "NCCL operation in progress";
-    default: return "unknown result code";
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error";
+    case ncclSystemError:
+      return "unhandled system error";
+    case ncclInternalError:
+      return "internal error";
+    case ncclInvalidArgument:
+      return "invalid argument";
+    case ncclInvalidUsage:
+      return "invalid usage";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    case ncclInProgress:
+      return "NCCL operation in progress";
+    default:
+      return "unknown result code";
   }
 }
 
@@ -97,7 +111,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId) {
   if (uniqueId == nullptr) return ncclInvalidArgument;
   std::memset(uniqueId, 0, sizeof *uniqueId);
   const std::string name = unique_board_name();
-  std::memcpy(uniqueId->internal, name.data(), std::min(name.size(), sizeof uniqueId->internal - 1));
+  std::memcpy(uniqueId->internal, name.data(),
+              std::min(name.size(), sizeof uniqueId->internal - 1));
   return ncclSuccess;
 }
 
@@ -113,11 +128,12 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId c
 }
 
 #if NCCL_VERSION_CODE >= 22300
-ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
-                                      ncclConfig_t* /*config*/) {
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
+                                      ncclUniqueId* commIds, ncclConfig_t* /*config*/) {
   SIMGPU_TRACE_CALL("nccl");
   if (nId < 1 || commIds == nullptr) return failed(ncclInvalidArgument, "no unique id was given");
-  return join(newcomm, board_name(commIds[0]), nranks, myrank);  // one machine needs one meeting point
+  return join(newcomm, board_name(commIds[0]), nranks,
+              myrank);  // one machine needs one meeting point
 }
 #endif
 
@@ -132,7 +148,8 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
   ncclResult_t result = ncclSuccess;
   for (int i = 0; i < ndev && result == ncclSuccess; ++i) {
     if (set_device(devlist == nullptr ? i : devlist[i]) != 0) {
-      result = failed(ncclUnhandledCudaError, "there is no device " + std::to_string(devlist == nullptr ? i : devlist[i]));
+      result = failed(ncclUnhandledCudaError,
+                      "there is no device " + std::to_string(devlist == nullptr ? i : devlist[i]));
       break;
     }
     result = join(&comm[i], name, ndev, i);
@@ -155,7 +172,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   SIMGPU_TRACE_CALL("nccl");
   if (comm == nullptr) return ncclSuccess;
   ncclComm* communicator = ncclComm::from(comm);
-  if (communicator == nullptr) return failed(ncclInvalidArgument, "the communicator has been destroyed before");
+  if (communicator == nullptr)
+    return failed(ncclInvalidArgument, "the communicator has been destroyed before");
   ncclComm::end(communicator);
   return ncclSuccess;
 }
@@ -165,23 +183,27 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclCommDestroy(comm);
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* /*config*/) {
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+                           ncclConfig_t* /*config*/) {
   SIMGPU_TRACE_CALL("nccl");
   ncclComm* communicator = ncclComm::from(comm);
-  if (communicator == nullptr || newcomm == nullptr) return failed(ncclInvalidArgument, "the communicator is null");
+  if (communicator == nullptr || newcomm == nullptr)
+    return failed(ncclInvalidArgument, "the communicator is null");
   return submit(std::make_unique<Split>(communicator, color, key, newcomm));
 }
 
 #if NCCL_VERSION_CODE >= 22700
-ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm,
-                            ncclConfig_t* /*config*/, int /*shrinkFlags*/) {
+ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
+                            ncclComm_t* newcomm, ncclConfig_t* /*config*/, int /*shrinkFlags*/) {
   SIMGPU_TRACE_CALL("nccl");
   ncclComm* communicator = ncclComm::from(comm);
-  if (communicator == nullptr || newcomm == nullptr || excludeRanksList == nullptr || excludeRanksCount < 1) {
+  if (communicator == nullptr || newcomm == nullptr || excludeRanksList == nullptr ||
+      excludeRanksCount < 1) {
     return failed(ncclInvalidArgument, "no communicator, or no ranks to leave out");
   }
   const auto is_excluded = [&](int rank) {
-    return std::find(excludeRanksList, excludeRanksList + excludeRanksCount, rank) != excludeRanksList + excludeRanksCount;
+    return std::find(excludeRanksList, excludeRanksList + excludeRanksCount, rank) !=
+           excludeRanksList + excludeRanksCount;
   };
   int ranks = 0;
   int rank = 0;
@@ -190,8 +212,11 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeR
     if (i < communicator->rank()) ++rank;
     ++ranks;
   }
-  if (is_excluded(communicator->rank())) return failed(ncclInvalidArgument, "a rank that is left out must not call");
-  return join(newcomm, communicator->name() + "-" + std::to_string(++communicator->communicators_made) + "s", ranks, rank);
+  if (is_excluded(communicator->rank()))
+    return failed(ncclInvalidArgument, "a rank that is left out must not call");
+  return join(newcomm,
+              communicator->name() + "-" + std::to_string(++communicator->communicators_made) + "s",
+              ranks, rank);
 }
 #endif
 
@@ -248,7 +273,8 @@ ncclResult_t ncclMemFree(void* ptr) {
   SIMGPU_TRACE_CALL("nccl");
   const auto release = runtime_function<int (*)(void*)>("cudaFree");
   if (release == nullptr) return failed(ncclSystemError, "the CUDA runtime is not loaded");
-  return release(ptr) == 0 ? ncclSuccess : failed(ncclUnhandledCudaError, "the address is not allocated");
+  return release(ptr) == 0 ? ncclSuccess
+                           : failed(ncclUnhandledCudaError, "the address is not allocated");
 }
 
 // ---- Reductions with a factor
@@ -272,7 +298,9 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   SIMGPU_TRACE_CALL("nccl");
   ncclComm* communicator = ncclComm::from(comm);
   if (communicator == nullptr) return ncclInvalidArgument;
-  return communicator->premultipliers.erase(op) == 1 ? ncclSuccess : failed(ncclInvalidArgument, "unknown reduction");
+  return communicator->premultipliers.erase(op) == 1
+             ? ncclSuccess
+             : failed(ncclInvalidArgument, "unknown reduction");
 }
 
 // ---- Groups
@@ -290,25 +318,43 @@ ncclResult_t ncclGroupEnd() {
 
 // ---- Collectives
 
-ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream) {
   SIMGPU_TRACE_CALL("nccl");
-  return collective(comm, {.kind = CollectiveKind::kAllReduce, .send = sendbuff, .receive = recvbuff, .count = count,
-                           .type = datatype, .reduction = op, .stream = stream});
+  return collective(comm, {.kind = CollectiveKind::kAllReduce,
+                           .send = sendbuff,
+                           .receive = recvbuff,
+                           .count = count,
+                           .type = datatype,
+                           .reduction = op,
+                           .stream = stream});
 }
 
-ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
-                        int root, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("nccl");
-  return collective(comm, {.kind = CollectiveKind::kReduce, .send = sendbuff, .receive = recvbuff, .count = count,
-                           .type = datatype, .reduction = op, .root = root, .stream = stream});
+  return collective(comm, {.kind = CollectiveKind::kReduce,
+                           .send = sendbuff,
+                           .receive = recvbuff,
+                           .count = count,
+                           .type = datatype,
+                           .reduction = op,
+                           .root = root,
+                           .stream = stream});
 }
 
-ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                           ncclDataType_t datatype, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
   SIMGPU_TRACE_CALL("nccl");
-  return collective(comm, {.kind = CollectiveKind::kBroadcast, .send = sendbuff, .receive = recvbuff, .count = count,
-                           .type = datatype, .root = root, .stream = stream});
+  return collective(comm, {.kind = CollectiveKind::kBroadcast,
+                           .send = sendbuff,
+                           .receive = recvbuff,
+                           .count = count,
+                           .type = datatype,
+                           .root = root,
+                           .stream = stream});
 }
 
 ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
@@ -317,61 +363,89 @@ ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int ro
   return ncclBroadcast(buff, buff, count, datatype, root, comm, stream);
 }
 
-ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("nccl");
-  return collective(comm, {.kind = CollectiveKind::kAllGather, .send = sendbuff, .receive = recvbuff,
-                           .count = sendcount, .type = datatype, .stream = stream});
+  return collective(comm, {.kind = CollectiveKind::kAllGather,
+                           .send = sendbuff,
+                           .receive = recvbuff,
+                           .count = sendcount,
+                           .type = datatype,
+                           .stream = stream});
 }
 
-ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream) {
   SIMGPU_TRACE_CALL("nccl");
-  return collective(comm, {.kind = CollectiveKind::kReduceScatter, .send = sendbuff, .receive = recvbuff,
-                           .count = recvcount, .type = datatype, .reduction = op, .stream = stream});
+  return collective(comm, {.kind = CollectiveKind::kReduceScatter,
+                           .send = sendbuff,
+                           .receive = recvbuff,
+                           .count = recvcount,
+                           .type = datatype,
+                           .reduction = op,
+                           .stream = stream});
 }
 
 #if NCCL_VERSION_CODE >= 22800
-ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
-                          cudaStream_t stream) {
+ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                          ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("nccl");
-  return collective(comm, {.kind = CollectiveKind::kAlltoAll, .send = sendbuff, .receive = recvbuff, .count = count,
-                           .type = datatype, .stream = stream});
+  return collective(comm, {.kind = CollectiveKind::kAlltoAll,
+                           .send = sendbuff,
+                           .receive = recvbuff,
+                           .count = count,
+                           .type = datatype,
+                           .stream = stream});
 }
 
-ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
-                        ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                        int root, ncclComm_t comm, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("nccl");
-  return collective(comm, {.kind = CollectiveKind::kGather, .send = sendbuff, .receive = recvbuff, .count = count,
-                           .type = datatype, .root = root, .stream = stream});
+  return collective(comm, {.kind = CollectiveKind::kGather,
+                           .send = sendbuff,
+                           .receive = recvbuff,
+                           .count = count,
+                           .type = datatype,
+                           .root = root,
+                           .stream = stream});
 }
 
-ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
-                         ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
+                         ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("nccl");
-  return collective(comm, {.kind = CollectiveKind::kScatter, .send = sendbuff, .receive = recvbuff, .count = count,
-                           .type = datatype, .root = root, .stream = stream});
+  return collective(comm, {.kind = CollectiveKind::kScatter,
+                           .send = sendbuff,
+                           .receive = recvbuff,
+                           .count = count,
+                           .type = datatype,
+                           .root = root,
+                           .stream = stream});
 }
 #endif
 
 // ---- Pairs
 
-ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
+ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("nccl");
   ncclComm* communicator = ncclComm::from(comm);
-  if (communicator == nullptr || peer < 0 || peer >= communicator->ranks() || size_of(datatype) == 0) {
+  if (communicator == nullptr || peer < 0 || peer >= communicator->ranks() ||
+      size_of(datatype) == 0) {
     return failed(ncclInvalidArgument, "no communicator, unknown peer or unknown type");
   }
-  return submit(std::make_unique<Send>(communicator, sendbuff, count * size_of(datatype), peer, stream));
+  return submit(
+      std::make_unique<Send>(communicator, sendbuff, count * size_of(datatype), peer, stream));
 }
 
-ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
+ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
   SIMGPU_TRACE_CALL("nccl");
   ncclComm* communicator = ncclComm::from(comm);
-  if (communicator == nullptr || peer < 0 || peer >= communicator->ranks() || size_of(datatype) == 0) {
+  if (communicator == nullptr || peer < 0 || peer >= communicator->ranks() ||
+      size_of(datatype) == 0) {
     return failed(ncclInvalidArgument, "no communicator, unknown peer or unknown type");
   }
-  return submit(std::make_unique<Receive>(communicator, recvbuff, count * size_of(datatype), peer, stream));
+  return submit(
+      std::make_unique<Receive>(communicator, recvbuff, count * size_of(datatype), peer, stream));
 }

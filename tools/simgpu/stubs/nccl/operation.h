@@ -1,5 +1,6 @@
-// One piece of communication of one rank, as a state machine: it is advanced until it is done and never blocks by itself, so that a
-// thread can carry out the operations of several ranks at once (ncclGroupEnd).
+// One piece of communication of one rank, as a state machine: it is advanced until it is done and
+// never blocks by itself, so that a thread can carry out the operations of several ranks at once
+// (ncclGroupEnd).
 #pragma once
 
 #include <nccl.h>
@@ -46,9 +47,10 @@ class Operation {
   struct Footprint {
     const char* name = nullptr;
     cudaStream_t stream = nullptr;
-    double bus_bytes = 0;       ///< what goes over one card's links
-    std::int64_t not_before_ns = 0;  ///< on the simulated clock: nobody is done before the last rank has come
-    std::uint64_t reads = 0, read_bytes = 0;    ///< device memory that it uses
+    double bus_bytes = 0;  ///< what goes over one card's links
+    std::int64_t not_before_ns =
+        0;  ///< on the simulated clock: nobody is done before the last rank has come
+    std::uint64_t reads = 0, read_bytes = 0;  ///< device memory that it uses
     std::uint64_t writes = 0, written_bytes = 0;
   };
   virtual Footprint footprint() const { return {}; }
@@ -77,8 +79,8 @@ enum class CollectiveKind : std::uint32_t {
   kScatter,
 };
 
-/// The arguments of a collective. `count` is that of NCCL's call: elements a rank sends, or for kReduceScatter receives; for
-/// kAlltoAll, kGather and kScatter elements between one pair of ranks.
+/// The arguments of a collective. `count` is that of NCCL's call: elements a rank sends, or for
+/// kReduceScatter receives; for kAlltoAll, kGather and kScatter elements between one pair of ranks.
 struct CollectiveCall {
   CollectiveKind kind;
   const void* send = nullptr;
@@ -117,8 +119,8 @@ class Collective : public Operation {
   CollectiveCall call_;
   std::size_t element_bytes_;
   bool has_contents_;
-  std::size_t step_ = 0;      ///< of this operation
-  bool has_posted_ = false;   ///< the current step
+  std::size_t step_ = 0;     ///< of this operation
+  bool has_posted_ = false;  ///< the current step
   std::int64_t arrived_ns_;
   std::int64_t last_arrival_ns_ = 0;
   std::vector<std::byte> scratch_;
@@ -172,7 +174,8 @@ class Join : public Operation {
   std::vector<int> missing() const override;
 };
 
-/// ncclCommSplit: the ranks tell each other their colour and key, then those of one colour meet on a board of their own.
+/// ncclCommSplit: the ranks tell each other their colour and key, then those of one colour meet on
+/// a board of their own.
 class Split : public Operation {
  public:
   Split(ncclComm* communicator, int color, int key, ncclComm_t* result);

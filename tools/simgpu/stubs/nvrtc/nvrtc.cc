@@ -1,9 +1,10 @@
 // NVRTC: "compiles" a program by looking for its kernels.
 //
-// Promises: the result is valid PTX with one empty entry per `__global__` function and per name expression, so that a loader
-// finds every kernel by its name; the same text is handed out as CUBIN. Does not: read the program. Code that a real compiler
-// would refuse is accepted, and what is computed is nothing, as everywhere on the stand-in GPU.
-// Lock: none; a program is used by one thread, as with NVRTC.
+// Promises: the result is valid PTX with one empty entry per `__global__` function and per name
+// expression, so that a loader finds every kernel by its name; the same text is handed out as
+// CUBIN. Does not: read the program. Code that a real compiler would refuse is accepted, and what
+// is computed is nothing, as everywhere on the stand-in GPU. Lock: none; a program is used by one
+// thread, as with NVRTC.
 #include <cuda.h>
 #include <nvrtc.h>
 
@@ -44,19 +45,22 @@ std::string lowered_name(const std::string& expression, std::size_t number) {
   return name + "_" + std::to_string(number);
 }
 
-/// Names of the functions declared `__global__`: what stands before the first parenthesis that is no attribute's.
+/// Names of the functions declared `__global__`: what stands before the first parenthesis that is
+/// no attribute's.
 std::set<std::string> kernels_in(const std::string& source) {
   std::set<std::string> names;
   static const std::regex kernel(
       R"(__global__\s+(?:(?:__\w+__\s*(?:\([^)]*\))?|extern|static|inline|void|"C")\s+)*(\w+)\s*\()");
-  for (auto it = std::sregex_iterator(source.begin(), source.end(), kernel); it != std::sregex_iterator(); ++it) {
+  for (auto it = std::sregex_iterator(source.begin(), source.end(), kernel);
+       it != std::sregex_iterator(); ++it) {
     names.insert((*it)[1].str());
   }
   return names;
 }
 
 std::string target_of(int count, const char* const* options) {
-  static const std::regex architecture(R"((?:--gpu-architecture|-arch)[= ](?:sm|compute)_(\d+[af]?))");
+  static const std::regex architecture(
+      R"((?:--gpu-architecture|-arch)[= ](?:sm|compute)_(\d+[af]?))");
   for (int i = 0; i < count; ++i) {
     std::cmatch match;
     if (std::regex_search(options[i], match, architecture)) return "sm_" + match[1].str();
@@ -65,8 +69,9 @@ std::string target_of(int count, const char* const* options) {
 }
 
 std::string image_of(const Program& program, const std::string& target) {
-  std::string text = "//\n// Made by simgpu's NVRTC: kernels without effect.\n//\n.version 9.0\n.target " + target +
-                     "\n.address_size 64\n\n";
+  std::string text =
+      "//\n// Made by simgpu's NVRTC: kernels without effect.\n//\n.version 9.0\n.target " +
+      target + "\n.address_size 64\n\n";
   std::set<std::string> names = kernels_in(program.source);
   for (const auto& [expression, name] : program.lowered) names.insert(name);
   for (const std::string& name : names) text += ".visible .entry " + name + "()\n{\n\tret;\n}\n\n";
@@ -113,8 +118,9 @@ nvrtcResult nvrtcGetSupportedArchs(int* supportedArchs) {
   return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcCreateProgram(nvrtcProgram* prog, const char* src, const char* /*name*/, int /*numHeaders*/,
-                               const char* const* /*headers*/, const char* const* /*includeNames*/) {
+nvrtcResult nvrtcCreateProgram(nvrtcProgram* prog, const char* src, const char* /*name*/,
+                               int /*numHeaders*/, const char* const* /*headers*/,
+                               const char* const* /*includeNames*/) {
   SIMGPU_TRACE_CALL("nvrtc");
   if (prog == nullptr || src == nullptr) return NVRTC_ERROR_INVALID_INPUT;
   auto* program = new Program;
@@ -139,7 +145,8 @@ nvrtcResult nvrtcAddNameExpression(nvrtcProgram prog, const char* const name_exp
   if (program == nullptr) return NVRTC_ERROR_INVALID_PROGRAM;
   if (name_expression == nullptr) return NVRTC_ERROR_INVALID_INPUT;
   if (!program->image.empty()) return NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION;
-  program->lowered.try_emplace(name_expression, lowered_name(name_expression, program->lowered.size()));
+  program->lowered.try_emplace(name_expression,
+                               lowered_name(name_expression, program->lowered.size()));
   return NVRTC_SUCCESS;
 }
 
@@ -152,7 +159,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram prog, int numOptions, const char* c
   return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcGetLoweredName(nvrtcProgram prog, const char* const name_expression, const char** lowered_name) {
+nvrtcResult nvrtcGetLoweredName(nvrtcProgram prog, const char* const name_expression,
+                                const char** lowered_name) {
   SIMGPU_TRACE_CALL("nvrtc");
   const Program* program = Program::from(prog);
   if (program == nullptr) return NVRTC_ERROR_INVALID_PROGRAM;

@@ -1,5 +1,6 @@
-// NVSHMEM: present, so that PyTorch's library loads, and absent for a program that asks: it is "not initialised", and every
-// attempt to start it fails with its name. No headers: the few functions that PyTorch imports are declared here.
+// NVSHMEM: present, so that PyTorch's library loads, and absent for a program that asks: it is "not
+// initialised", and every attempt to start it fails with its name. No headers: the few functions
+// that PyTorch imports are declared here.
 #include <cstddef>
 
 #include "tools/simgpu/simgpu_abi.h"
@@ -7,7 +8,9 @@
 extern "C" {
 
 // 0: not initialised. Asked by PyTorch before it decides whether NVSHMEM may be used.
-int nvshmemid_init_status() { return 0; }
+int nvshmemid_init_status() {
+  return 0;
+}
 
 void nvshmem_info_get_version(int* major, int* minor) {
   if (major != nullptr) *major = 3;
@@ -23,8 +26,12 @@ void* nvshmem_malloc(std::size_t /*size*/) {
 
 void nvshmem_free(void* /*ptr*/) {}
 
-void* nvshmem_ptr(const void* /*dest*/, int /*pe*/) { return nullptr; }
+void* nvshmem_ptr(const void* /*dest*/, int /*pe*/) {
+  return nullptr;
+}
 
-void* nvshmemx_mc_ptr(int /*team*/, const void* /*ptr*/) { return nullptr; }
+void* nvshmemx_mc_ptr(int /*team*/, const void* /*ptr*/) {
+  return nullptr;
+}
 
 }  // extern "C"
