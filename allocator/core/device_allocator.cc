@@ -172,6 +172,7 @@ void DeviceAllocator::mark_step() {
   state_->age.begin_step();
   if (state_->config.predict) state_->predictor.begin_step();
   ++state_->counters.stats().num_steps;
+  state_->emit_counters();
 }
 
 void DeviceAllocator::set_hooks(AllocatorHooks hooks) {

@@ -69,6 +69,8 @@ class DeviceAllocator final : public Allocator {
   /// Adds the request to the history and asks how long a large block will live. Called with the
   /// pool lock held.
   void guess(Request& request);
+  /// One more use of the pool, which comes to life with the first. Called with the pool lock held.
+  Pool& retain(PoolId id);
   Status change_pool(PoolId id, const std::function<Status(Pool&)>& change);
 
   const std::unique_ptr<State> state_;

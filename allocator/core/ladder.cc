@@ -63,7 +63,7 @@ Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, Emergenc
   fill_report(request, cause, report);
   report->rungs[report->rung_count++] = OomReport::Rung{LadderRung::kOutOfMemory, 0_B, 0_ns};
   state_.emit(EventKind::kOutOfMemory, lane, request.requested.value, state_.space.reserved().value,
-              static_cast<std::uint16_t>(request.pool.value), SlowPathContext::current());
+              state_.pools[request.pool].record_index, SlowPathContext::current());
   state_.emit(EventKind::kEmergencyEnd, lane,
               static_cast<std::uint64_t>((base::Clock::now() - began).value),
               state_.space.reserved().value, 0, SlowPathContext::current());

@@ -245,8 +245,8 @@ Placer::Served Placer::finish(const Request& request, Pool& pool, BlockRecord* b
   state_.counters.on_alloc(block->bytes, block->requested, block->span);
   state_.note_use(block->addr, block->bytes, block->stream, UseKind::kHandOut);
   state_.emit(EventKind::kAlloc, state_.streams.lane(block->stream), block->addr.value,
-              pack_sizes(block->requested, block->bytes),
-              static_cast<std::uint16_t>(pool.index.value), SlowPathContext::current());
+              pack_sizes(block->requested, block->bytes), pool.record_index,
+              SlowPathContext::current());
   return {Outcome::kServed, describe(*block), {}};
 }
 
@@ -258,8 +258,8 @@ Placer::Served Placer::finish_object(const Request& request, Pool& pool, SmallHe
   state_.counters.on_alloc(request.bytes, request.requested, class_bytes(object.slab->size_class));
   state_.note_use(addr, request.bytes, request.stream, UseKind::kHandOut);
   state_.emit(EventKind::kAlloc, state_.streams.lane(request.stream), addr.value,
-              pack_sizes(request.requested, request.bytes),
-              static_cast<std::uint16_t>(pool.index.value), SlowPathContext::current());
+              pack_sizes(request.requested, request.bytes), pool.record_index,
+              SlowPathContext::current());
   return {Outcome::kServed,
           Block{addr, request.bytes, request.requested, state_.streams.id(request.stream), pool.id},
           {}};
@@ -308,7 +308,7 @@ Result<Block> Placer::take_back(DeviceAddr addr) {
     state_.predictor.on_small_free();
     state_.counters.on_free(bytes, requested);
     state_.emit(EventKind::kFree, state_.streams.lane(slab.stream), addr.value,
-                pack_sizes(requested, bytes), static_cast<std::uint16_t>(pool.index.value));
+                pack_sizes(requested, bytes), pool.record_index);
     state_.note_use(addr, bytes, slab.stream, UseKind::kGiveBack);
     const std::uint64_t bit = 1ULL << (object.index % 64);
     if ((slab.use_bits[object.index / 64] & bit) != 0) [[unlikely]] {
@@ -344,8 +344,8 @@ Result<Block> Placer::take_back(DeviceAddr addr) {
   const Block described = describe(*block);
   state_.counters.on_free(block->bytes, block->requested);
   state_.emit(EventKind::kFree, state_.streams.lane(block->stream), addr.value,
-              pack_sizes(block->requested, block->bytes),
-              static_cast<std::uint16_t>(block->pool.value), block->context);
+              pack_sizes(block->requested, block->bytes), state_.pools[block->pool].record_index,
+              block->context);
   state_.note_use(addr, block->bytes, block->stream, UseKind::kGiveBack);
   state_.predictor.on_free(block->ticket);
   block->ticket = nullptr;
@@ -377,8 +377,7 @@ void Placer::start_waiting(BlockRecord* block, const base::SmallVector<StreamInd
 // Everything that `stamps` does not say is known to be done, the own stream excepted.
 void Placer::complete(BlockRecord* block, const StampSet& stamps) {
   state_.emit(EventKind::kFreeCompleted, state_.streams.lane(block->stream), block->addr.value,
-              pack_sizes(block->requested, block->bytes),
-              static_cast<std::uint16_t>(block->pool.value));
+              pack_sizes(block->requested, block->bytes), state_.pools[block->pool].record_index);
   StampSet all = stamps;
   all.add(block->freed);
   release_block(block, all);

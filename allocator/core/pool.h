@@ -30,8 +30,9 @@ struct Pool {
 
   PoolIndex index;
   PoolId id;
-  Backing backing;    ///< kPages or kSegments
-  int use_count = 0;  ///< regions, graphs and MemPool objects that hold it
+  Backing backing;                 ///< kPages or kSegments
+  int use_count = 0;               ///< regions, graphs and MemPool objects that hold it
+  std::uint16_t record_index = 0;  ///< number that the recorder gave it
   bool is_captured = false;
   bool is_released = false;  ///< use count went to 0; gone once nothing of it is live
   bool serves_others_on_oom = false;

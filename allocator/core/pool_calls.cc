@@ -40,21 +40,27 @@ Status DeviceAllocator::change_pool(PoolId id, const std::function<Status(Pool&)
   return change(*pool);
 }
 
+Pool& DeviceAllocator::retain(PoolId id) {
+  State& state = *state_;
+  const bool is_known = state.pools.find(id) != nullptr;
+  Pool& pool = state.pools.find_or_add(id, state.pools.default_pool().backing);
+  if (!is_known && state.recorder != nullptr) pool.record_index = state.recorder->intern_pool(id);
+  pool.is_released = false;
+  ++pool.use_count;
+  return pool;
+}
+
 Status DeviceAllocator::create_or_retain_pool(PoolId id) {
   if (id.is_default()) return Status{StatusCode::kInvalidArgument, 0};
   PoolGuard guard(*state_);
-  Pool& pool = state_->pools.find_or_add(id, state_->pools.default_pool().backing);
-  pool.is_released = false;
-  ++pool.use_count;
+  retain(id);
   return Status{};
 }
 
 Status DeviceAllocator::begin_allocate_to_pool(PoolId id, std::function<bool(StreamId)> filter) {
   if (id.is_default()) return Status{StatusCode::kInvalidArgument, 0};
   PoolGuard guard(*state_);
-  Pool& pool = state_->pools.find_or_add(id, state_->pools.default_pool().backing);
-  pool.is_released = false;
-  ++pool.use_count;
+  const Pool& pool = retain(id);
   auto regions = std::make_shared<RegionList>(*state_->regions);
   regions->push_back(Region{pool.index, std::move(filter)});
   state_->regions = std::move(regions);
