@@ -3,7 +3,7 @@
 // Draws on a canvas from whatever resolution is loaded; asks for more and draws again when it comes.
 
 import { durationText, momentText, sizeText, ticks } from "./format.js";
-import { upperBound } from "./data.js";
+import { upperBound, visitFine } from "./data.js";
 
 const LEFT = 106, RIGHT = 14;
 const RULER = 24, AXIS = 26, LANE = 18, LANE_GAP = 4, GROUP_GAP = 22, OVERVIEW = 46;
@@ -177,6 +177,7 @@ export class Chart {
     g.beginPath();
     g.rect(this.plot.x, 0, this.plot.width, this.axisTop);
     g.clip();
+    let labelled = -Infinity; // where the last label ends: steps differ in length
     for (let i = first; i < last; i++) {
       const x0 = this.x(begin[i]), x1 = this.x(begin[i] + steps.duration_ns[i]);
       if (perPixel < 0.2 && i % 2 === 0) {
@@ -187,10 +188,12 @@ export class Chart {
         g.fillStyle = c.grid;
         g.fillRect(Math.round(x0), 4, 1, RULER - 4);
       }
-      if (steps.number[i] % every === 0 || last - first < 4) {
+      if (x0 >= labelled && (steps.number[i] % every === 0 || last - first < 4)) {
+        const label = last - first < 14 ? `step ${steps.number[i]}` : String(steps.number[i]);
         g.fillStyle = c.faint;
         g.textAlign = "left";
-        g.fillText(last - first < 14 ? `step ${steps.number[i]}` : String(steps.number[i]), x0 + 4, RULER / 2);
+        g.fillText(label, x0 + 4, RULER / 2);
+        labelled = x0 + 10 + g.measureText(label).width;
       }
     }
     g.restore();
@@ -235,41 +238,41 @@ export class Chart {
   // Curves --------------------------------------------------------------------------------------------
 
   /** Ranges for each pixel column from a table's rows; columns of the table: time, then (low, high) or one value a curve. */
-  columnRanges(table, isDetail, curves, from, to, width) {
+  columnRanges(table, curves, from, to, width) {
     const scale = width / (to - from);
     const ranges = curves.map(() => new ColumnRange(width));
-    const previous = curves.map(() => NaN);
     const previousLow = curves.map(() => NaN);
     const previousHigh = curves.map(() => NaN);
     for (const r of ranges) {
       r.low.fill(Infinity);
       r.high.fill(-Infinity);
     }
-    let column = -1, rows = 0;
+    let column = -1, rows = 0, isExact = true;
+    const widen = (k, x, low, high) => {
+      if (low < ranges[k].low[x]) ranges[k].low[x] = low;
+      if (high > ranges[k].high[x]) ranges[k].high[x] = high;
+    };
     const fillTo = (next) => {
       // Columns without a row of their own: what held before goes on.
       for (let x = Math.max(column + 1, 0); x < Math.min(next, width); x++) {
         for (let k = 0; k < curves.length; k++) {
-          if (Number.isNaN(previous[k])) continue;
-          ranges[k].low[x] = previousLow[k];
-          ranges[k].high[x] = previousHigh[k];
+          if (!Number.isNaN(previousHigh[k])) widen(k, x, previousLow[k], previousHigh[k]);
         }
       }
     };
-    table.visit(from, to, (columns, first, last) => {
-      const time = columns[0];
-      rows += last - first;
-      for (let i = first; i < last; i++) {
-        const x = Math.floor((time[i] - from) * scale);
+    visitFine(this.curve.pyramid, table, from, to, 1.5 / scale, this.curve.end_ns,
+      (columns, i, next) => next - columns[0][i],
+      (columns, i, isDetail) => {
+        rows++;
+        if (!isDetail) isExact = false;
+        const x = Math.floor((columns[0][i] - from) * scale);
         if (x > column) {
           fillTo(x);
-          column = Math.max(x, -1);
+          column = x;
           if (x >= 0 && x < width) {
             // The old value also held in this column, up to the row.
             for (let k = 0; k < curves.length; k++) {
-              if (Number.isNaN(previous[k])) continue;
-              ranges[k].low[x] = Math.min(ranges[k].low[x], previousLow[k]);
-              ranges[k].high[x] = Math.max(ranges[k].high[x], previousHigh[k]);
+              if (!Number.isNaN(previousHigh[k])) widen(k, x, previousLow[k], previousHigh[k]);
             }
           }
         }
@@ -277,18 +280,13 @@ export class Chart {
           const at = curves[k];
           const low = isDetail ? columns[at][i] : columns[at * 2 - 1][i];
           const high = isDetail ? low : columns[at * 2][i];
-          if (x >= 0 && x < width) {
-            if (low < ranges[k].low[x]) ranges[k].low[x] = low;
-            if (high > ranges[k].high[x]) ranges[k].high[x] = high;
-          }
-          previous[k] = high;
+          if (x >= 0 && x < width) widen(k, x, low, high);
           previousLow[k] = low;
           previousHigh[k] = high;
         }
-      }
-    });
+      }, () => this.invalidate());
     fillTo(width);
-    return { ranges, rows };
+    return { ranges, rows, isExact };
   }
 
   drawMemory(g, c, from, to, area, isOverview) {
@@ -299,9 +297,8 @@ export class Chart {
       : pyramid.best(from, to, width * 4, () => this.invalidate());
     const none = { rows: 0, isExact: false, low: 0, high: 0, isEmpty: !pyramid.tables.length || !this.curve.samples };
     if (!table) return none;
-    const isDetail = table === pyramid.detail;
     const curves = this.curve.has_active ? [1, 2, 3] : [1, 2];
-    const { ranges, rows } = this.columnRanges(table, isDetail, curves, from, to, width);
+    const { ranges, rows, isExact } = this.columnRanges(table, curves, from, to, width);
     const [reserved, allocated, active] = ranges;
     const top = this.top;
     const y = (bytes) => area.y + area.height - (bytes / top) * area.height;
@@ -348,7 +345,7 @@ export class Chart {
       low = Math.min(low, reserved.low[x]);
       high = Math.max(high, reserved.high[x]);
     }
-    return { rows, isExact: isDetail, low: high ? low : 0, high, isEmpty: false };
+    return { rows, isExact, low: high ? low : 0, high, isEmpty: false };
   }
 
   // Storms and emergencies ------------------------------------------------------------------------------
@@ -431,7 +428,6 @@ export class Chart {
     const width = Math.floor(this.plot.width);
     const table = lane.pyramid.best(this.from, this.to, width * 4, () => this.invalidate());
     if (!table) return;
-    const isDetail = table === lane.pyramid.detail;
     const scale = width / (this.to - this.from);
     const cover = new Float64Array(width);
     const lightness = c.dark ? 62 : 52;
@@ -439,26 +435,16 @@ export class Chart {
     g.beginPath();
     g.rect(this.plot.x, y, this.plot.width, LANE);
     g.clip();
-    table.visit(this.from, this.to, (columns, first, last) => {
-      const [begin, extent, third] = columns;
-      for (let i = first; i < last; i++) {
+    visitFine(lane.pyramid, table, this.from, this.to, 3 / scale, this.end,
+      (columns, i) => columns[1][i],
+      (columns, i, isDetail) => {
+        const [begin, extent, third] = columns;
         const x0 = (begin[i] - this.from) * scale;
         const w = extent[i] * scale;
-        if (x0 + w < 0) continue;
+        if (x0 + w < 0) return;
         if (isDetail && w >= 2) {
-          const name = this.bundle.names[third[i]];
-          g.fillStyle = lane.kind === "driver" ? c.stormEdge
-            : lane.kind === "phases" ? `hsl(${hueOf(name)} 34% ${c.dark ? 58 : 66}%)` : `hsl(${hueOf(name)} 52% ${lightness}%)`;
-          const left = Math.max(x0, 0);
-          const room = Math.min(x0 + w, width) - left;
-          g.fillRect(this.plot.x + left, y, Math.max(room - (w > 4 ? 1 : 0), 1), LANE);
-          if (room > 46) {
-            g.fillStyle = c.dark || lane.kind === "phases" ? "#101418" : "#fff";
-            g.font = "11px system-ui, sans-serif";
-            g.textAlign = "left";
-            g.fillText(short(name, Math.floor((room - 8) / 6)), this.plot.x + left + 4, y + LANE / 2 + 0.5);
-          }
-          continue;
+          this.drawSlice(g, c, lane, y, x0, w, width, this.bundle.names[third[i]]);
+          return;
         }
         // Too narrow to draw alone: its share of the columns it touches.
         const share = isDetail ? 1 : Math.min(1, third[i] / Math.max(extent[i], 1));
@@ -468,8 +454,7 @@ export class Chart {
           const part = Math.min(x0 + w, x + 1) - Math.max(x0, x);
           cover[x] += Math.max(part, isDetail ? 0.02 : 0) * share;
         }
-      }
-    });
+      }, () => this.invalidate());
     const colour = lane.kind === "driver" ? c.stormEdge
       : `hsl(${lane.kind === "kernels" ? 212 : 168} 50% ${lightness}%)`;
     g.fillStyle = colour;
@@ -480,6 +465,20 @@ export class Chart {
     }
     g.globalAlpha = 1;
     g.restore();
+  }
+
+  drawSlice(g, c, lane, y, x0, w, width, name) {
+    const hue = hueOf(name);
+    g.fillStyle = lane.kind === "driver" ? c.stormEdge
+      : lane.kind === "phases" ? `hsl(${hue} 34% ${c.dark ? 58 : 66}%)` : `hsl(${hue} 52% ${c.dark ? 62 : 52}%)`;
+    const left = Math.max(x0, 0);
+    const room = Math.min(x0 + w, width) - left;
+    g.fillRect(this.plot.x + left, y, Math.max(room - (w > 4 ? 1 : 0), 1), LANE);
+    if (room <= 46) return;
+    g.fillStyle = c.dark || lane.kind === "phases" ? "#101418" : "#fff";
+    g.font = "11px system-ui, sans-serif";
+    g.textAlign = "left";
+    g.fillText(short(name, Math.floor((room - 8) / 6)), this.plot.x + left + 4, y + LANE / 2 + 0.5);
   }
 
   drawAxis(g, c) {

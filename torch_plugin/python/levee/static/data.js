@@ -115,8 +115,24 @@ export class Table {
     return this.pending[i];
   }
 
+  /** Chunk and place in it of a row. @returns {[number, number]} */
+  place(row) {
+    const size = this.chunks[0][2]; // of every chunk but the last
+    return [Math.floor(row / size), row % size];
+  }
+
+  /** Time of a row; `end` behind the last one. */
+  timeOf(row, end) {
+    if (row >= this.rows) return end;
+    const [chunk, i] = this.place(row);
+    if (i === 0) return this.chunks[chunk][4][0];
+    const columns = this.loaded[chunk];
+    return columns ? columns[0][i] : end;
+  }
+
   /**
-   * Calls visit(columns, firstRow, lastRow) for the loaded rows that matter in [from, to]: those in it and the one before.
+   * Calls visit(columns, firstRow, lastRow, number of the chunk's first row) for the loaded rows that matter in
+   * [from, to]: those in it and the one before.
    */
   visit(from, to, visit) {
     if (!this.chunks.length) return;
@@ -127,7 +143,7 @@ export class Table {
       const time = columns[0];
       let a = i === first ? Math.max(0, upperBound(time, from) - 1) : 0;
       const b = i === last ? upperBound(time, to) : time.length;
-      if (a < b) visit(columns, a, b);
+      if (a < b) visit(columns, a, b, i * this.chunks[0][2]);
     }
   }
 }
@@ -180,6 +196,37 @@ export class Pyramid {
     this.tables[wanted].request(from, to).then(onLoaded);
     return null;
   }
+}
+
+/**
+ * Rows of a pyramid for a picture: those of `table`, except that a row that is wider than `widest` (in time) is replaced by the
+ * rows it stands for, and so on. Rows are cut by count, so a pause in the program makes one very wide: its minimum
+ * and maximum are true, but for a moment and not for the pause. `extentOf(columns, i, next)` says how wide a row is;
+ * `visit(columns, i, isDetail)` gets the rows in order. What is missing is requested, and `onLoaded` called when it is there.
+ */
+export function visitFine(pyramid, table, from, to, widest, end, extentOf, visit, onLoaded) {
+  const tables = pyramid.tables;
+  const FACTOR = 8; // kLevelFactor of allocator/analysis/timeline.h
+  const one = (level, row, columns, i) => {
+    const here = tables[level];
+    const finer = tables[level + 1];
+    if (finer && extentOf(columns, i, here.timeOf(row + 1, end)) > widest) {
+      const first = row * FACTOR;
+      const [chunk, place] = finer.place(first);
+      const inside = finer.loaded[chunk];
+      if (inside) {
+        const last = Math.min(FACTOR, finer.rows - first);
+        for (let k = 0; k < last; k++) one(level + 1, first + k, inside, place + k);
+        return;
+      }
+      finer.load(chunk).then(onLoaded);
+    }
+    visit(columns, i, here === pyramid.detail);
+  };
+  const level = tables.indexOf(table);
+  table.visit(from, to, (columns, first, last, base) => {
+    for (let i = first; i < last; i++) one(level, base + i, columns, i);
+  });
 }
 
 export class Bundle {

@@ -112,7 +112,8 @@ export function mountView(root, bundle, options = {}) {
   root.replaceChildren(
     make("header", { class: "lv-head" },
       make("div", {}, make("h1", {}, options.title || bundle.index.title || source.label || source.path),
-        make("p", { class: "lv-faint" }, [source.program, ...facts].filter(Boolean).join(" · ")),
+        make("p", { class: "lv-faint", title: source.program },
+          [source.program.length > 110 ? source.program.slice(0, 109) + "…" : source.program, ...facts].filter(Boolean).join(" · ")),
         source.is_modelled ? make("p", { class: "lv-remark" }, "Simulated GPU: times are modelled.") : null,
         ...report.completeness.remarks.map((text) => make("p", { class: "lv-remark" }, text))),
       make("div", { class: "lv-head-side" }, chooser,
