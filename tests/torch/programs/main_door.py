@@ -181,9 +181,7 @@ def check_out_of_memory_observers_are_told():
     seen = []
     torch._C._cuda_attach_out_of_memory_observer(lambda *numbers: seen.append(numbers))
     total = torch.cuda.mem_get_info()[1]
-    raises(
-        torch.OutOfMemoryError, lambda: torch.empty(2 * total, dtype=torch.uint8, device="cuda")
-    )
+    raises(torch.OutOfMemoryError, lambda: torch.empty(2 * total, dtype=torch.uint8, device="cuda"))
     assert len(seen) == 1, seen
     device, requested, device_total, device_free = seen[0]
     assert (device, requested, device_total) == (0, 2 * total, total)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from on_simgpu import ROOT
 
 sys.path.insert(0, str(ROOT / "tools" / "simgpu" / "stubs"))
 

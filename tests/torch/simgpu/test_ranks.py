@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import FACTS, HERE, run_on_simgpu
+from on_simgpu import FACTS, HERE, run_on_simgpu
 
 
 def ranks_of(scenario, ranks):

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from conftest import run_on_simgpu
+from on_simgpu import run_on_simgpu
 
 
 def test_a_missing_symbol_is_named(unmodelled):

@@ -13,7 +13,9 @@ from levee.errors import LeveeError
 
 def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
-        "env", help="print versions, settings in force and what works on this machine", description=__doc__
+        "env",
+        help="print versions, settings in force and what works on this machine",
+        description=__doc__,
     )
     parser.set_defaults(run=run)
 
@@ -50,7 +52,11 @@ def _torch() -> str:
 
 def _doors(torch_line: str) -> str:
     built_for = installing.built_for_torch()
-    main = f"main door for PyTorch {built_for}" if built_for else "no main door (built without PyTorch)"
+    main = (
+        f"main door for PyTorch {built_for}"
+        if built_for
+        else "no main door (built without PyTorch)"
+    )
     if built_for and not torch_line.startswith((built_for + ".", "none")):
         main += ", which this one is not"
     plain = "plain door" if installing.plain_door_path().exists() else "no plain door"
@@ -65,11 +71,19 @@ def run(_parsed: Any) -> int:
     print(f"  PyTorch  {torch_line}")
     print(f"  doors    {_doors(torch_line)}")
     print(f"  driver   {_driver()}")
-    state = "off (LEVEE_DISABLE)" if settings.is_disabled() else "on" if settings.is_wanted() else "off"
+    state = (
+        "off (LEVEE_DISABLE)" if settings.is_disabled() else "on" if settings.is_wanted() else "off"
+    )
     print(f"  LEVEE=1  {state} for Python programs started from here")
     print("settings in force (name = value, variable: what may be given)")
     rows = [
-        (option["name"], core.get_option(option["name"]), option["env"], option["values"], option["help"])
+        (
+            option["name"],
+            core.get_option(option["name"]),
+            option["env"],
+            option["values"],
+            option["help"],
+        )
         for option in core.options()
     ]
     python_values = settings.python_settings({})
@@ -79,7 +93,10 @@ def run(_parsed: Any) -> int:
     for name, value, variable, values, help_text in rows:
         shown = value or "(default place)"
         print(f"  {name} = {shown:<16} {variable}: {values}; {help_text}")
-    problems = [*core.environment_problems().splitlines(), *core.environment_strangers().splitlines()]
+    problems = [
+        *core.environment_problems().splitlines(),
+        *core.environment_strangers().splitlines(),
+    ]
     without_meaning = settings.torch_settings_without_meaning()
     if without_meaning:
         problems.append(without_meaning)

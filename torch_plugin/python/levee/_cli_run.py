@@ -29,9 +29,15 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--trace", metavar="PATH", help="record into this file or folder")
     parser.add_argument("--no-record", action="store_true", help="record nothing")
-    parser.add_argument("--stacks", action="store_true", help="record the stack of every allocation")
-    parser.add_argument("--kernels", action="store_true", help="record kernel times as well (CUPTI)")
-    parser.add_argument("--door", choices=settings.PYTHON_OPTIONS["door"][1], help="way into PyTorch")
+    parser.add_argument(
+        "--stacks", action="store_true", help="record the stack of every allocation"
+    )
+    parser.add_argument(
+        "--kernels", action="store_true", help="record kernel times as well (CUPTI)"
+    )
+    parser.add_argument(
+        "--door", choices=settings.PYTHON_OPTIONS["door"][1], help="way into PyTorch"
+    )
     parser.add_argument(
         "-o",
         dest="options",
@@ -40,7 +46,14 @@ def register(subparsers: Any) -> None:
         default=[],
         help="any setting of `levee env`",
     )
-    parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as `python -m` does")
+    # Everything behind -m is the program's, options included, as `python -m` has it.
+    parser.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE [ARGUMENT ...]",
+        help="run a module, as `python -m` does",
+    )
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT [ARGUMENT ...]")
     parser.set_defaults(run=run)
 
@@ -49,7 +62,7 @@ def run(parsed: argparse.Namespace) -> int:
     program = list(parsed.program)
     if program[:1] == ["--"]:
         program = program[1:]
-    if parsed.module is None and not program:
+    if not parsed.module and not program:
         raise LeveeError("nothing to run: give a script, or -m and a module.")
     if settings.is_disabled():
         say("LEVEE_DISABLE is set: PyTorch's own allocator is used.")
@@ -61,8 +74,8 @@ def run(parsed: argparse.Namespace) -> int:
 
         _autostart.strict = True
         _autostart.add()
-    if parsed.module is not None:
-        return _run_module(parsed.module, program)
+    if parsed.module:
+        return _run_module(parsed.module[0], parsed.module[1:])
     return _run_script(program)
 
 
@@ -140,7 +153,8 @@ def _run_script(program: list[str]) -> int:
         raise
     except BaseException as error:
         # The script's own frames alone, as if Python had run it.
-        _, _, traceback = sys.exc_info()
-        sys.excepthook(type(error), error, traceback.tb_next if traceback else None)
+        own = error.__traceback__
+        error.__traceback__ = own.tb_next if own else None
+        sys.excepthook(type(error), error, error.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0

@@ -46,10 +46,14 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--backing", metavar="SIZE|full|off", help="how many bytes of device memory are really kept"
     )
-    parser.add_argument("--faults", metavar="PLAN", help="driver calls that fail; see the README of simgpu")
+    parser.add_argument(
+        "--faults", metavar="PLAN", help="driver calls that fail; see the README of simgpu"
+    )
     parser.add_argument("--trace", metavar="FILE", help="write every driver call there")
     parser.add_argument(
-        "--set", metavar="NAME=NUMBER,...", help="settings of the libraries; see the README of simgpu"
+        "--set",
+        metavar="NAME=NUMBER,...",
+        help="settings of the libraries; see the README of simgpu",
     )
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
     parser.set_defaults(run=run)
@@ -71,7 +75,9 @@ def library_folder() -> Path:
 def environment(parsed: argparse.Namespace) -> dict[str, str]:
     """The variables that put a program on the simulated GPU."""
     folder = library_folder()
-    libraries = sorted(folder.glob("lib*.so*"), key=lambda path: (path.name != "libsimgpu.so", path.name))
+    libraries = sorted(
+        folder.glob("lib*.so*"), key=lambda path: (path.name != "libsimgpu.so", path.name)
+    )
     preload = [str(path) for path in libraries]
     if os.environ.get("LD_PRELOAD"):
         preload.append(os.environ["LD_PRELOAD"])

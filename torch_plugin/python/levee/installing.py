@@ -108,7 +108,9 @@ def _import_torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise LeveeError(f"levee needs PyTorch, and this Python cannot import it ({error}).") from None
+        raise LeveeError(
+            f"levee needs PyTorch, and this Python cannot import it ({error})."
+        ) from None
     if torch.version.cuda is None:
         raise LeveeError(
             f"this PyTorch ({torch.__version__}) is built without CUDA: there is nothing for levee to do."
@@ -257,6 +259,8 @@ def _announce(torch: Any, entered: str) -> None:
     # Worker processes of a program that has already announced itself stay quiet.
     import multiprocessing
 
-    if multiprocessing.parent_process() is None and not settings.is_on(os.environ.get("LEVEE_QUIET")):
+    if multiprocessing.parent_process() is None and not settings.is_on(
+        os.environ.get("LEVEE_QUIET")
+    ):
         which = "main" if entered == "torch" else "plain"
         say(f"serves the CUDA memory of PyTorch {torch.__version__} ({which} door).")

@@ -12,7 +12,9 @@ _core: Any = None
 _marks_by_hand = False
 
 
-class phase(contextlib.ContextDecorator):  # noqa: N801 - reads as a statement: with levee.phase("x")
+class phase(
+    contextlib.ContextDecorator
+):  # noqa: N801 - reads as a statement: with levee.phase("x")
     """A named span of the program: ``with levee.phase("validation"):`` or ``@levee.phase("load")``.
 
     Phases of a thread nest. They appear in reports, timelines and out-of-memory analyses. Without

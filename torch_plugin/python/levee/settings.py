@@ -25,7 +25,12 @@ PYTHON_OPTIONS: dict[str, tuple[str, Any, Any, str]] = {
     ),
     "kernels": ("LEVEE_KERNELS", "flag", False, "record kernel, copy and memset times (CUPTI)"),
     "phases": ("LEVEE_PHASES", "flag", True, "record torch.profiler.record_function regions"),
-    "steps": ("LEVEE_STEPS", "flag", True, "take each optimizer step as the end of a training step"),
+    "steps": (
+        "LEVEE_STEPS",
+        "flag",
+        True,
+        "take each optimizer step as the end of a training step",
+    ),
 }
 
 
