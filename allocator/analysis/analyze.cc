@@ -17,9 +17,30 @@ namespace levee::analysis {
 namespace {
 
 constexpr std::uint64_t kSmallRequest = std::uint64_t{1} << 20;
+// No process has more; a damaged file must not make every table as long as it likes.
+constexpr std::size_t kMaxDevices = 64;
+// Times and durations beyond this (73 years) come from damage; bounded, their sums cannot wrap.
+constexpr std::uint64_t kMaxTime = std::uint64_t{1} << 61;
+
+bool has_duration(EventKind kind) {
+  return kind == EventKind::kDriverCall || kind == EventKind::kEmergencyRung ||
+         kind == EventKind::kEmergencyEnd || kind == EventKind::kKernel ||
+         kind == EventKind::kMemcpy || kind == EventKind::kMemset;
+}
+
+Event bounded(Event event) {
+  event.time_ns = std::min(event.time_ns, kMaxTime);
+  if (has_duration(event.kind())) event.a = std::min(event.a, kMaxTime);
+  return event;
+}
+
+std::uint64_t bounded(Nanos time) {
+  return std::min(static_cast<std::uint64_t>(std::max<std::int64_t>(time.value, 0)), kMaxTime);
+}
 
 // Running numbers of one device. Before the base is known they are relative, modulo 2^64.
 struct Running {
+  std::uint64_t waiting = 0;  // freed bytes that another stream still uses
   std::uint64_t reserved = 0;
   std::uint64_t allocated = 0;
   bool is_base_known = false;
@@ -30,6 +51,7 @@ struct Running {
 struct WaitingBlock {
   std::size_t from_sample = 0;
   std::uint64_t bytes = 0;
+  std::uint32_t device = 0;
 };
 
 class Pass {
@@ -70,6 +92,18 @@ class Pass {
   void sample(std::uint32_t device, std::uint64_t time_ns) {
     facts_.devices[device].timeline.add(time_ns, running_[device].reserved,
                                         running_[device].allocated);
+  }
+  void start_waiting(std::uint32_t device, std::uint64_t addr, const WaitingBlock& block) {
+    stop_waiting(addr);
+    waiting_.emplace(addr, block);
+    running_[device].waiting += block.bytes;
+  }
+  void stop_waiting(std::uint64_t addr) {
+    if (waiting_.empty()) return;
+    const auto found = waiting_.find(addr);
+    if (found == waiting_.end()) return;
+    running_[found->second.device].waiting -= found->second.bytes;
+    waiting_.erase(found);
   }
   Step* step() { return facts_.steps.empty() ? nullptr : &facts_.steps.back(); }
 
@@ -114,20 +148,24 @@ void Pass::read_header() {
   facts_.rank = header.rank;
   facts_.world_size = header.world_size;
   facts_.is_modelled = header.is_modelled();
-  facts_.start_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(header.start.value, 0));
+  facts_.start_ns = bounded(header.start);
   if (coverage.dropped_events > 0 || facts_.start_ns == 0) {
-    facts_.start_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(coverage.first.value, 0));
+    facts_.start_ns = bounded(coverage.first);
   }
   facts_.start_unix_ns = header.unix_ns(Nanos{static_cast<std::int64_t>(facts_.start_ns)});
-  facts_.end_ns = std::max(
-      facts_.start_ns, static_cast<std::uint64_t>(std::max<std::int64_t>(coverage.last.value, 0)));
+  facts_.end_ns = std::max(facts_.start_ns, bounded(coverage.last));
   facts_.events = coverage.events;
 }
 
 void Pass::read_tables() {
+  bool too_many = false;
   const auto device_index = [&](DeviceId id) {
     for (std::uint32_t i = 0; i < facts_.devices.size(); ++i) {
       if (facts_.devices[i].device == id) return i;
+    }
+    if (facts_.devices.size() == kMaxDevices) {
+      too_many = true;
+      return 0U;
     }
     DeviceFacts device;
     device.device = id;
@@ -146,6 +184,11 @@ void Pass::read_tables() {
     if (id != 0) facts_.lane_table[id] = {device_index(lane.device), lane.stream.value};
   }
   if (facts_.devices.empty()) facts_.devices.emplace_back();
+  if (too_many) {
+    facts_.completeness.remarks.push_back(fmt::format(
+        "The file names more than {} devices; what happened on the others counts for the first.",
+        kMaxDevices));
+  }
   for (const record::TracePool& pool : trace_.pools()) {
     if (facts_.pools.size() <= pool.index) facts_.pools.resize(std::size_t{pool.index} + 1);
     facts_.pools[pool.index] = pool.pool;
@@ -153,6 +196,8 @@ void Pass::read_tables() {
   for (const record::TraceThread& thread : trace_.threads()) {
     facts_.threads.push_back({thread.index, thread.os_id, thread.name});
   }
+  std::stable_sort(facts_.threads.begin(), facts_.threads.end(),
+                   [](const ThreadFacts& a, const ThreadFacts& b) { return a.index < b.index; });
   running_.resize(facts_.devices.size());
   busy_.resize(facts_.devices.size());
   // A file that dropped nothing begins before the first allocation, so everything counts from 0.
@@ -165,22 +210,22 @@ void Pass::begin_from(const record::TraceState& state) {
   for (const record::DeviceCounters& counters : state.devices) {
     for (std::uint32_t i = 0; i < facts_.devices.size(); ++i) {
       if (facts_.devices[i].device != counters.device) continue;
-      running_[i] = {counters.reserved.value, counters.allocated.value, true, false};
+      running_[i] = {0, counters.reserved.value, counters.allocated.value, true, false};
       facts_.devices[i].limit_bytes = counters.limit.value;
       sample(i, now);
     }
   }
   for (const record::LiveBlock& block : state.live) {
     if (block.is_waiting) {
-      waiting_[block.addr.value] = {0, block.bytes.value};
+      const std::uint32_t device = facts_.device_of(block.lane);
+      start_waiting(device, block.addr.value, {0, block.bytes.value, device});
       continue;
     }
     BlockRecord record;
     record.addr = block.addr.value;
     record.bytes = block.bytes.value;
     record.requested_bytes = block.requested_bytes.value;
-    record.begin_ns =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(block.allocated_at.value, 0));
+    record.begin_ns = bounded(block.allocated_at);
     record.context = block.context;
     record.lane = block.lane;
     record.pool = block.pool;
@@ -189,8 +234,7 @@ void Pass::begin_from(const record::TraceState& state) {
     was_used_elsewhere_.push_back(false);
   }
   for (const record::OpenPhase& phase : state.phases) {
-    phases_.push(phase.thread, phase.context,
-                 static_cast<std::uint64_t>(std::max<std::int64_t>(phase.since.value, 0)));
+    phases_.push(phase.thread, phase.context, bounded(phase.since));
   }
   if (state.step != 0) {
     Step step;
@@ -212,7 +256,7 @@ std::uint32_t Pass::device_of(const Event& event, std::uint32_t thread) {
 }
 
 void Pass::handle(const record::TraceEvent& item) {
-  const Event& event = item.event;
+  const Event event = bounded(item.event);
   facts_.end_ns = std::max(facts_.end_ns, event.time_ns);
   switch (event.kind()) {
     case EventKind::kAlloc:
@@ -295,7 +339,7 @@ void Pass::on_alloc(const Event& event, std::uint32_t thread) {
   block.pool = event.aux;
   const std::uint32_t index = static_cast<std::uint32_t>(blocks_.size());
   const std::uint32_t previous = live_.put(block.addr, index);
-  if (!waiting_.empty()) waiting_.erase(block.addr);
+  stop_waiting(block.addr);  // handed out again: its wait is over
   if (previous != AddrMap::kAbsent) {
     // Its free was lost: addresses are handed out once at a time.
     blocks_[previous].end_ns = event.time_ns;
@@ -332,7 +376,8 @@ void Pass::on_free(const Event& event) {
   ++facts_.devices[device].frees;
   sample(device, event.time_ns);
   if (was_used_elsewhere_[index]) {
-    waiting_[event.a] = {facts_.devices[device].timeline.size() - 1, block.bytes};
+    start_waiting(device, event.a,
+                  {facts_.devices[device].timeline.size() - 1, block.bytes, device});
   }
 }
 
@@ -343,7 +388,7 @@ void Pass::on_free_completed(const Event& event) {
   if (found == waiting_.end() || timeline.empty()) return;
   timeline.add_waiting(found->second.from_sample, timeline.mark(event.time_ns),
                        found->second.bytes);
-  waiting_.erase(found);
+  stop_waiting(event.a);
 }
 
 void Pass::on_reserved(const Event& event, std::uint32_t thread) {
@@ -430,7 +475,7 @@ void Pass::on_emergency(const Event& event, std::uint32_t thread) {
     emergency.reserved_before_bytes = event.b;
     emergency.reserved_after_bytes = event.b;
     emergency.allocated_bytes = running_[device].allocated;
-    for (const auto& [addr, block] : waiting_) emergency.waiting_bytes += block.bytes;
+    emergency.waiting_bytes = running_[device].waiting;
     emergency.cause = static_cast<EmergencyCause>(event.aux);
     emergency.limit_bytes = facts_.devices[device].limit_bytes;
     emergency.lane = event.lane;
@@ -478,10 +523,10 @@ void Pass::on_counters(const Event& event) {
   Timeline& timeline = facts_.devices[device].timeline;
   if (!running.is_base_known) {
     timeline.rebase(timeline.size(), event.a - running.reserved, event.b - running.allocated);
-    running = {event.a, event.b, true, false};
+    running = {running.waiting, event.a, event.b, true, false};
     sample(device, event.time_ns);
   } else if (running.is_uncertain) {
-    running = {event.a, event.b, true, false};
+    running = {running.waiting, event.a, event.b, true, false};
     sample(device, event.time_ns);
   }
 }
@@ -681,8 +726,10 @@ void Pass::say_what_is_missing() {
 }
 
 void Pass::collect_names() {
+  std::vector<bool> is_kept(std::size_t{kMaxContexts} + 1);
   const auto keep = [&](ContextId id) {
-    if (id.value == 0 || facts_.names.count(id.value) != 0) return;
+    if (id.value == 0 || id.value > kMaxContexts || is_kept[id.value]) return;
+    is_kept[id.value] = true;
     facts_.names.emplace(id.value, std::string(trace_.context(id).text));
   };
   for (const PhaseNode& node : facts_.phases) keep(node.name);

@@ -81,13 +81,22 @@ std::string TraceFacts::phase_path(std::uint32_t node) const {
   return out;
 }
 
+const ThreadFacts* TraceFacts::find_thread(std::uint32_t index) const {
+  const auto found = std::lower_bound(
+      threads.begin(), threads.end(), index,
+      [](const ThreadFacts& thread, std::uint32_t wanted) { return thread.index < wanted; });
+  return found == threads.end() || found->index != index ? nullptr : &*found;
+}
+
 std::string TraceFacts::thread_name(std::uint32_t index) const {
-  for (const ThreadFacts& thread : threads) {
-    if (thread.index != index) continue;
-    if (!thread.name.empty()) return thread.name;
-    return fmt::format("thread {}", thread.os_id);
-  }
-  return fmt::format("thread #{}", index);
+  const ThreadFacts* thread = find_thread(index);
+  if (thread == nullptr) return fmt::format("thread #{}", index);
+  return thread->name.empty() ? fmt::format("thread {}", thread->os_id) : thread->name;
+}
+
+std::uint64_t TraceFacts::os_thread(std::uint32_t index) const {
+  const ThreadFacts* thread = find_thread(index);
+  return thread == nullptr ? index : thread->os_id;
 }
 
 std::string TraceFacts::step_text(std::uint32_t step) const {

@@ -320,7 +320,7 @@ struct TraceFacts {
   std::vector<BlockRecord> blocks;             ///< by begin; empty if not asked for
   std::vector<DriverCallRecord> driver_calls;  ///< by begin
   std::vector<Note> notes;
-  std::vector<ThreadFacts> threads;
+  std::vector<ThreadFacts> threads;   ///< by index
   std::vector<LaneFacts> lane_table;  ///< by lane id
   std::vector<PoolId> pools;          ///< by pool index
   DriverTotals driver;
@@ -334,11 +334,14 @@ struct TraceFacts {
   /// "train/forward/attention"; "outside any phase" for node 0.
   std::string phase_path(std::uint32_t node) const;
   std::string thread_name(std::uint32_t index) const;
+  /// What the system called the thread; its index if that is not known.
+  std::uint64_t os_thread(std::uint32_t index) const;
   /// "step 17", "before the first step" or "" where there are no steps.
   std::string step_text(std::uint32_t step) const;
   std::uint32_t device_of(LaneId lane) const;
   std::uint64_t stream_of(LaneId lane) const;
   PoolId pool_of(std::uint16_t index) const;
+  const ThreadFacts* find_thread(std::uint32_t index) const;
   /// Index of the step that holds at `time_ns`, or kNone.
   std::uint32_t step_at(std::uint64_t time_ns) const;
 };

@@ -22,7 +22,10 @@ std::uint32_t PhaseTracker::child(std::uint32_t parent, ContextId name) {
 
 void PhaseTracker::push(std::uint32_t thread, ContextId name, std::uint64_t time_ns) {
   std::vector<Open>& stack = stacks_[thread];
-  const std::uint32_t node = child(stack.empty() ? 0 : stack.back().node, name);
+  // Deeper than any program nests: the innermost node stands for what is inside it.
+  const bool is_too_deep = stack.size() >= kMaxDepth;
+  const std::uint32_t node =
+      is_too_deep ? stack.back().node : child(stack.empty() ? 0 : stack.back().node, name);
   ++nodes_[node].entries;
   stack.push_back({node, time_ns});
 }

@@ -16,6 +16,8 @@ namespace levee::analysis {
 
 class PhaseTracker {
  public:
+  static constexpr std::size_t kMaxDepth = 256;  ///< phases nested deeper share the innermost node
+
   PhaseTracker();
 
   void push(std::uint32_t thread, ContextId name, std::uint64_t time_ns);

@@ -37,7 +37,10 @@ OpenStorm open_storm(const Emergency& emergency, std::uint32_t index) {
 }  // namespace
 
 void find_storms(TraceFacts& facts, const std::vector<MemoryActivity>& activity) {
+  std::vector<std::vector<const MemoryActivity*>> by_device(facts.devices.size());
+  for (const MemoryActivity& act : activity) by_device[act.device].push_back(&act);
   for (std::uint32_t device = 0; device < facts.devices.size(); ++device) {
+    const std::vector<const MemoryActivity*>& own = by_device[device];
     OpenStorm open;
     bool is_open = false;
     const auto close = [&] {
@@ -69,11 +72,9 @@ void find_storms(TraceFacts& facts, const std::vector<MemoryActivity>& activity)
       open.extend(act.begin_ns + act.duration_ns, step);
     };
 
-    auto next = activity.begin();
+    auto next = own.begin();
     const auto run_until = [&](std::uint64_t time_ns) {
-      for (; next != activity.end() && next->begin_ns < time_ns; ++next) {
-        if (next->device == device) take_activity(*next);
-      }
+      for (; next != own.end() && (*next)->begin_ns < time_ns; ++next) take_activity(**next);
     };
     for (std::uint32_t i = 0; i < facts.emergencies.size(); ++i) {
       Emergency& emergency = facts.emergencies[i];

@@ -319,12 +319,6 @@ class ChromeWriter {
   }
   static void end_slice(JsonWriter& json) { json.end_object().end_object(); }
 
-  std::uint64_t os_thread(std::uint32_t index) const {
-    for (const analysis::ThreadFacts& thread : facts_.threads) {
-      if (thread.index == index) return thread.os_id;
-    }
-    return index;
-  }
   std::uint64_t main_thread() const {
     return facts_.threads.empty() ? facts_.pid : facts_.threads.front().os_id;
   }
@@ -342,7 +336,7 @@ class ChromeWriter {
       case ItemKind::kPhase: {
         const analysis::PhaseSpan& span = facts_.spans[item.index];
         begin_slice(json, "user_annotation", facts_.name_of(facts_.phases[span.node].name), pid,
-                    os_thread(span.thread), span.begin_ns, span.end_ns - span.begin_ns);
+                    facts_.os_thread(span.thread), span.begin_ns, span.end_ns - span.begin_ns);
         return end_slice(json);
       }
       case ItemKind::kStorm: {
@@ -361,7 +355,7 @@ class ChromeWriter {
         const bool is_driver_api = std::string_view(name).starts_with("cuMem");
         const char* category = is_driver_api ? "cuda_driver" : "cuda_runtime";
         if (options_.flavour == ChromeFlavour::kTensorBoard) category = "runtime";
-        begin_slice(json, category, name, pid, os_thread(call.thread), call.begin_ns,
+        begin_slice(json, category, name, pid, facts_.os_thread(call.thread), call.begin_ns,
                     call.duration_ns);
         if (call.bytes > 0) json.field("bytes", call.bytes);
         if (call.failed) json.field("failed", true);
@@ -390,7 +384,7 @@ class ChromeWriter {
   void emergency(JsonWriter& json, const analysis::Emergency& e) {
     const analysis::EmergencyText text = analysis::explain(facts_, e);
     begin_slice(json, "levee", fmt::format("emergency: {}", analysis::cause_name(e.cause)),
-                facts_.pid, os_thread(e.thread), e.begin_ns, e.duration_ns);
+                facts_.pid, facts_.os_thread(e.thread), e.begin_ns, e.duration_ns);
     json.field("requested bytes", e.requested_bytes);
     json.field("reserved before", e.reserved_before_bytes);
     json.field("reserved after", e.reserved_after_bytes);
@@ -432,7 +426,9 @@ class ChromeWriter {
     const analysis::Timeline& timeline = device.timeline;
     const std::size_t at = timeline.index_at(time_ns);
     json.begin_object().field("ph", "i").field("cat", "cpu_instant_event").field("s", "t");
-    json.field("name", "[memory]").field("pid", facts_.pid).field("tid", os_thread(block.thread));
+    json.field("name", "[memory]")
+        .field("pid", facts_.pid)
+        .field("tid", facts_.os_thread(block.thread));
     json.key("ts").fixed(since_start(time_ns), 3).key("args").begin_object();
     json.field("Total Reserved", timeline.value(Series::kReserved, at));
     json.field("Total Allocated", timeline.value(Series::kAllocated, at));
