@@ -88,6 +88,8 @@ void TorchAllocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex 
   } else {
     C10_CUDA_CHECK(error);
   }
+  // Mapped pages are not covered by that: they carry their own access rights.
+  require(runtime_.allow_peer(DeviceId{peer}, DeviceId{device}), "enablePeerAccess");
 }
 
 // cudaMemcpyPeerAsync is right for every kind of memory on both sides; cudaMemcpyAsync across

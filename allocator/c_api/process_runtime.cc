@@ -80,6 +80,11 @@ Status ProcessRuntime::set_memory_fraction(DeviceId device, double fraction) {
   return {};
 }
 
+Status ProcessRuntime::allow_peer(DeviceId owner, DeviceId peer) {
+  if (const Result<Allocator*> found = allocator(owner); !found.ok()) return found.status();
+  return parts_.allow_peer(*devices_[static_cast<std::size_t>(owner.value)].load(), peer);
+}
+
 void ProcessRuntime::set_hooks(AllocatorHooks hooks) {
   const base::MutexLock lock(mutex_);
   hooks_ = std::move(hooks);

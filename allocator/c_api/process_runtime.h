@@ -48,6 +48,7 @@ class ProcessRuntime final : public Runtime {
                                                      record::Recorder*)>
         make_allocator;
     std::function<std::unique_ptr<Recording>(const Config&)> open_recording;
+    std::function<Status(device::Device& owner, DeviceId peer)> allow_peer;
   };
   static constexpr int kMaxDevices = 64;  // four times what any machine holds
 
@@ -59,6 +60,7 @@ class ProcessRuntime final : public Runtime {
   Allocator* owner_of(DeviceAddr addr) const override;
   Allocator* existing_allocator(DeviceId device) const override;
   Status set_memory_fraction(DeviceId device, double fraction) override;
+  Status allow_peer(DeviceId owner, DeviceId peer) override;
   void set_hooks(AllocatorHooks hooks) override;
   bool is_forked_child() const override { return is_forked_.load(std::memory_order_relaxed); }
   std::string explain(const OomReport& report, DeviceId device) const override;

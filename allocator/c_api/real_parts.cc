@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "allocator/activity/kernel_collector.h"
+#include "allocator/base/mutex.h"
 #include "allocator/c_api/config_reader.h"
 #include "allocator/core/make_allocator.h"
 #include "allocator/device/cuda_device.h"
@@ -19,12 +21,23 @@ class TraceRecording final : public Recording {
 
   record::Recorder& recorder() override { return *recorder_; }
   std::string path() const override { return recorder_->path(); }
-  Status flush() override { return recorder_->flush(); }
-  Status start_kernels(std::string* why) override {
-    *why = "Kernels are not timed: this build has no CUPTI collector.";
-    return {StatusCode::kUnsupported, 0};
+  Status flush() override {
+    {
+      const base::MutexLock lock(kernels_mutex_);
+      if (kernels_ != nullptr) kernels_->flush();
+    }
+    return recorder_->flush();
   }
-  void stop_kernels() override {}
+  Status start_kernels(std::string* why) override {
+    const base::MutexLock lock(kernels_mutex_);
+    if (kernels_ != nullptr && kernels_->is_on()) return {};
+    kernels_ = activity::KernelCollector::start(*recorder_, {}, why);
+    return kernels_ == nullptr ? Status{StatusCode::kUnsupported, 0} : Status{};
+  }
+  void stop_kernels() override {
+    const base::MutexLock lock(kernels_mutex_);
+    if (kernels_ != nullptr) kernels_->stop();
+  }
 
  private:
   static record::TraceRecorder::Options options(const Config& config) {
@@ -46,6 +59,8 @@ class TraceRecording final : public Recording {
   }
 
   const std::unique_ptr<record::TraceRecorder> recorder_;
+  base::Mutex kernels_mutex_;
+  std::unique_ptr<activity::KernelCollector> kernels_ LEVEE_GUARDED_BY(kernels_mutex_);
 };
 
 }  // namespace
@@ -54,6 +69,10 @@ ProcessRuntime::Parts real_parts() {
   ProcessRuntime::Parts parts;
   parts.device_count = device::cuda_device_count;
   parts.open_device = device::CudaDevice::open;
+  // Every device that `open_device` opens is one of these.
+  parts.allow_peer = [](device::Device& owner, DeviceId peer) {
+    return static_cast<device::CudaDevice&>(owner).allow_peer(peer);
+  };
   parts.make_allocator = core::make_allocator;
   parts.open_recording = [](const Config& config) {
     return std::make_unique<TraceRecording>(config);

@@ -2,7 +2,9 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 
 #include "allocator/device/cuda_symbols.h"
 #include "allocator/device/native_status.h"
@@ -336,22 +338,72 @@ Status CudaDevice::map(DeviceAddr addr, Bytes bytes, HandleId handle) {
   return to_status(cuda_.mem_map(addr.value, bytes.value, 0, handle.value, 0));
 }
 
+Status CudaDevice::grant(DeviceAddr addr, Bytes bytes, const std::vector<DeviceId>& devices) {
+  std::vector<CUmemAccessDesc> access(devices.size());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    access[i].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access[i].location.id = devices[i].value;
+    access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  return to_status(cuda_.mem_set_access(addr.value, bytes.value, access.data(), access.size()));
+}
+
 Status CudaDevice::set_access(DeviceAddr addr, Bytes bytes) {
   const CurrentDevice current(cuda_, id_, process_);
   if (!current.ok()) return current.status();
   if (!capabilities_.has_vmm) return device::to_status(Native::kNotSupported);
-  CUmemAccessDesc access = {};
-  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location.id = id_.value;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return to_status(cuda_.mem_set_access(addr.value, bytes.value, &access, 1));
+  const base::MutexLock lock(access_mutex_);
+  std::vector<DeviceId> devices = peers_;
+  devices.push_back(id_);
+  if (const Status status = grant(addr, bytes, devices); !status.ok()) return status;
+  std::uint64_t begin = addr.value;
+  std::uint64_t end = (addr + bytes).value;
+  auto it = accessible_.upper_bound(begin);
+  if (it != accessible_.begin() && std::prev(it)->second >= begin) --it;
+  while (it != accessible_.end() && it->first <= end) {
+    begin = std::min(begin, it->first);
+    end = std::max(end, it->second);
+    it = accessible_.erase(it);
+  }
+  accessible_.emplace(begin, end);
+  return {};
 }
 
 Status CudaDevice::unmap(DeviceAddr addr, Bytes bytes) {
   const CurrentDevice current(cuda_, id_, process_);
   if (!current.ok()) return current.status();
   if (!capabilities_.has_vmm) return device::to_status(Native::kNotSupported);
-  return to_status(cuda_.mem_unmap(addr.value, bytes.value));
+  const base::MutexLock lock(access_mutex_);
+  if (const Status status = to_status(cuda_.mem_unmap(addr.value, bytes.value)); !status.ok()) {
+    return status;
+  }
+  const std::uint64_t begin = addr.value;
+  const std::uint64_t end = (addr + bytes).value;
+  auto it = accessible_.upper_bound(begin);
+  if (it != accessible_.begin() && std::prev(it)->second > begin) --it;
+  while (it != accessible_.end() && it->first < end) {
+    const auto [start, stop] = *it;
+    it = accessible_.erase(it);
+    if (start < begin) accessible_.emplace(start, begin);
+    if (stop > end) it = accessible_.emplace(end, stop).first;
+  }
+  return {};
+}
+
+Status CudaDevice::allow_peer(DeviceId peer) {
+  const CurrentDevice current(cuda_, id_, process_);
+  if (!current.ok()) return current.status();
+  if (!capabilities_.has_vmm || peer == id_) return {};
+  const base::MutexLock lock(access_mutex_);
+  if (std::find(peers_.begin(), peers_.end(), peer) != peers_.end()) return {};
+  for (const auto& [begin, end] : accessible_) {
+    // A failure half way leaves access that nobody relies on.
+    if (const Status status = grant(DeviceAddr{begin}, Bytes{end - begin}, {peer}); !status.ok()) {
+      return status;
+    }
+  }
+  peers_.push_back(peer);
+  return {};
 }
 
 // ---- Order

@@ -13,9 +13,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "allocator/base/mutex.h"
 #include "allocator/device/device.h"
 
 namespace levee::device {
@@ -57,7 +60,14 @@ class CudaDevice final : public Device {
   void note_use(DeviceAddr addr, Bytes bytes, StreamId stream, UseKind kind) override;
   void note_pool_lock(bool held) override;
 
+  /// Work on `peer` may read and write the pages of this device, those mapped by now and those to
+  /// come, as peer access does for cudaMalloc'ed memory by itself. For both kinds peer access has
+  /// to be enabled as well (cudaDeviceEnablePeerAccess).
+  Status allow_peer(DeviceId peer);
+
  private:
+  Status grant(DeviceAddr addr, Bytes bytes, const std::vector<DeviceId>& devices);
+
   CudaDevice(DeviceId id, const CudaSymbols& cuda);
 
   const DeviceId id_;
@@ -65,6 +75,11 @@ class CudaDevice final : public Device {
   const std::uint64_t process_;  ///< which process of a line of forks opened it
   Capabilities capabilities_;
   bool is_rdma_capable_ = false;  ///< handles can be made readable by network cards
+
+  base::Mutex access_mutex_;
+  std::vector<DeviceId> peers_ LEVEE_GUARDED_BY(access_mutex_);
+  /// Ranges with access, start to end; disjoint, neighbours joined.
+  std::map<std::uint64_t, std::uint64_t> accessible_ LEVEE_GUARDED_BY(access_mutex_);
 };
 
 }  // namespace levee::device

@@ -17,4 +17,8 @@ Result<std::unique_ptr<Device>> CudaDevice::open(DeviceId) {
   return Status{StatusCode::kUnsupported, 0};
 }
 
+Status CudaDevice::allow_peer(DeviceId) {
+  return Status{StatusCode::kUnsupported, 0};
+}
+
 }  // namespace levee::device

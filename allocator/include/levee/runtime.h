@@ -42,6 +42,8 @@ class Runtime {
   virtual Allocator* existing_allocator(DeviceId device) const = 0;
   /// Share of the device's memory that this process may reserve from now on, above 0 and up to 1.
   virtual Status set_memory_fraction(DeviceId device, double fraction) = 0;
+  /// Work on device `peer` may use the memory of `owner` directly from now on, whatever backs it.
+  virtual Status allow_peer(DeviceId owner, DeviceId peer) = 0;
   /// Hooks of every allocator that comes to life from now on.
   virtual void set_hooks(AllocatorHooks hooks) = 0;
   /// Whether this process was forked from one that had started a device: everything is refused here.

@@ -179,6 +179,19 @@ TEST_F(ProcessRuntimeTest, TurnsAMemoryFractionIntoALimitOfTheDevice) {
   EXPECT_EQ(runtime.set_memory_fraction(DeviceId{7}, 0.5).code, StatusCode::kInvalidArgument);
 }
 
+TEST_F(ProcessRuntimeTest, OpensAnOwnersMemoryToAPeer) {
+  ProcessRuntime::Parts with_peers = parts();
+  std::vector<std::pair<int, int>> allowed;
+  with_peers.allow_peer = [&](device::Device& owner, DeviceId peer) {
+    allowed.emplace_back(owner.id().value, peer.value);
+    return Status{};
+  };
+  ProcessRuntime& runtime = leaked({}, std::move(with_peers));
+  ASSERT_TRUE(runtime.allow_peer(DeviceId{1}, DeviceId{0}).ok());
+  EXPECT_THAT(allowed, ElementsAre(std::pair{1, 0}));
+  EXPECT_EQ(runtime.allow_peer(DeviceId{9}, DeviceId{0}).code, StatusCode::kInvalidArgument);
+}
+
 TEST_F(ProcessRuntimeTest, HandsHooksToAllocatorsMadeLater) {
   ProcessRuntime& runtime = leaked({}, parts());
   int asked = 0;
