@@ -18,24 +18,31 @@ const NameTable::Entry& NameTable::add_locked(const T& what) {
   return entries_.emplace_back(bytes.bytes().begin(), bytes.bytes().end());
 }
 
-LaneId NameTable::lane(DeviceId device, StreamId stream) {
+LaneId NameTable::lane_of(DeviceId device, StreamId stream, bool is_cupti_number) {
+  const LaneKey key{is_cupti_number, {device, stream}};
   const base::MutexLock lock(mutex_);
-  const auto found = lanes_.find({device, stream});
+  const auto found = lanes_.find(key);
   if (found != lanes_.end()) return found->second;
+  TraceLane lane{{}, device, stream, false, is_cupti_number};
   if (lane_count_ < kMaxLanes) {
-    const LaneId lane{static_cast<std::uint16_t>(lane_count_++)};
-    lanes_.emplace(std::pair(device, stream), lane);
-    add_locked(TraceLane{lane, device, stream, false});
-    return lane;
+    lane.id = LaneId{static_cast<std::uint16_t>(lane_count_++)};
+    lanes_.emplace(key, lane.id);
+  } else {
+    const auto other = other_lanes_.find(device);
+    if (other != other_lanes_.end()) return other->second;
+    const std::size_t index = kMaxLanes + other_lanes_.size();
+    if (index > UINT16_MAX) return LaneId{};
+    lane = {LaneId{static_cast<std::uint16_t>(index)}, device, {}, true, false};
+    other_lanes_.emplace(device, lane.id);
   }
-  const auto other = other_lanes_.find(device);
-  if (other != other_lanes_.end()) return other->second;
-  const std::size_t index = kMaxLanes + other_lanes_.size();
-  if (index > UINT16_MAX) return LaneId{};
-  const LaneId lane{static_cast<std::uint16_t>(index)};
-  other_lanes_.emplace(device, lane);
-  add_locked(TraceLane{lane, device, {}, true});
-  return lane;
+  lane_list_.push_back(lane);
+  add_locked(lane);
+  return lane.id;
+}
+
+std::vector<TraceLane> NameTable::lanes() const {
+  const base::MutexLock lock(mutex_);
+  return lane_list_;
 }
 
 std::uint16_t NameTable::pool(PoolId pool) {

@@ -32,7 +32,13 @@ class NameTable {
   /// Texts take at most `most_text` in all.
   explicit NameTable(Bytes most_text) : most_text_(most_text) {}
 
-  LaneId lane(DeviceId device, StreamId stream);
+  LaneId lane(DeviceId device, StreamId stream) { return lane_of(device, stream, false); }
+  /// For a stream of which only CUPTI's number is known.
+  LaneId cupti_lane(DeviceId device, std::uint32_t number) {
+    return lane_of(device, StreamId{number}, true);
+  }
+  /// All lanes so far, in the order of their making.
+  std::vector<TraceLane> lanes() const;
   std::uint16_t pool(PoolId pool);
   /// 0 once texts have run out.
   ContextId text(std::string_view text, ContextKind kind);
@@ -44,12 +50,15 @@ class NameTable {
   std::vector<std::span<const std::uint8_t>> take_new();
 
  private:
+  LaneId lane_of(DeviceId device, StreamId stream, bool is_cupti_number);
   template <typename T>
   const Entry& add_locked(const T& what) LEVEE_REQUIRES(mutex_);
 
   const Bytes most_text_;
   mutable base::Mutex mutex_;
-  std::map<std::pair<DeviceId, StreamId>, LaneId> lanes_ LEVEE_GUARDED_BY(mutex_);
+  using LaneKey = std::pair<bool, std::pair<DeviceId, StreamId>>;  // CUPTI's numbers apart
+  std::map<LaneKey, LaneId> lanes_ LEVEE_GUARDED_BY(mutex_);
+  std::vector<TraceLane> lane_list_ LEVEE_GUARDED_BY(mutex_);
   std::map<DeviceId, LaneId> other_lanes_ LEVEE_GUARDED_BY(mutex_);  // of "other streams"
   std::uint32_t lane_count_ LEVEE_GUARDED_BY(mutex_) = 1;            // 0 is "no lane"
   std::map<PoolId, std::uint16_t> pools_ LEVEE_GUARDED_BY(mutex_);

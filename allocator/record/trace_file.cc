@@ -120,7 +120,7 @@ void TraceFile::on(TraceDevice device) {
 
 void TraceFile::on(TraceLane lane) {
   for (std::size_t i = lanes_.size(); i <= lane.id.value; ++i) {
-    lanes_.push_back(TraceLane{LaneId{static_cast<std::uint16_t>(i)}, {}, {}, false});
+    lanes_.push_back(TraceLane{LaneId{static_cast<std::uint16_t>(i)}, {}, {}, false, false});
   }
   lanes_[lane.id.value] = lane;
 }
@@ -159,7 +159,7 @@ void TraceFile::on(const TraceContext& context) {
 }
 
 TraceLane TraceFile::lane(LaneId id) const {
-  return id.value < lanes_.size() ? lanes_[id.value] : TraceLane{id, {}, {}, false};
+  return id.value < lanes_.size() ? lanes_[id.value] : TraceLane{id, {}, {}, false, false};
 }
 TracePool TraceFile::pool(std::uint16_t index) const {
   return index < pools_.size() ? pools_[index] : TracePool{index, {}};

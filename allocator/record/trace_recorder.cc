@@ -215,6 +215,15 @@ void TraceRecorder::emit_activity(std::span<const Event> events) noexcept {
 LaneId TraceRecorder::intern_lane(DeviceId device, StreamId stream) {
   return enabled() ? names_.lane(device, stream) : LaneId{};
 }
+LaneId TraceRecorder::intern_cupti_lane(DeviceId device, std::uint32_t number) {
+  return enabled() ? names_.cupti_lane(device, number) : LaneId{};
+}
+std::vector<TraceLane> TraceRecorder::lanes() const {
+  return enabled() ? names_.lanes() : std::vector<TraceLane>{};
+}
+void TraceRecorder::note(std::string_view text) {
+  if (enabled()) record(EventKind::kNote, {}, 0, 0, 0, intern(text, ContextKind::kNote));
+}
 std::uint16_t TraceRecorder::intern_pool(PoolId pool) {
   return enabled() ? names_.pool(pool) : std::uint16_t{0};
 }

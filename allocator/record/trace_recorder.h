@@ -70,6 +70,13 @@ class TraceRecorder final : public Recorder {
   ContextId intern(std::string_view text, ContextKind kind = ContextKind::kNote) override;
   void describe_device(DeviceId device, std::string_view name, Bytes total_memory) override;
 
+  /// Lane of a stream of which only CUPTI's number is known.
+  LaneId intern_cupti_lane(DeviceId device, std::uint32_t number);
+  /// All lanes so far, in the order of their making.
+  std::vector<TraceLane> lanes() const;
+  /// Writes a sentence for the reader of the record.
+  void note(std::string_view text);
+
   /// The file; empty while there is none.
   std::string path() const;
   /// Everything emitted so far is in the file when it returns ok. kUnsupported in a forked child,

@@ -73,6 +73,9 @@ void set_field(TraceHeader& header, std::string_view key, std::string_view value
   if (key == "cap_bytes") header.cap = Bytes{static_cast<std::uint64_t>(to_number(value))};
 }
 
+constexpr std::uint8_t kLaneIsOthers = 1;
+constexpr std::uint8_t kLaneIsCuptiNumber = 2;
+
 // Tags of definition entries.
 enum class Tag : std::uint64_t { kContext = 1, kLane = 2, kThread = 3, kPool = 4, kDevice = 5 };
 
@@ -112,7 +115,8 @@ bool visit_lane(ByteReader& in, DefinitionVisitor& visitor) {
       !take_into(in, lane.stream.value) || !take_into(in, flags)) {
     return false;
   }
-  lane.is_other_streams = (flags & 1) != 0;
+  lane.is_other_streams = (flags & kLaneIsOthers) != 0;
+  lane.is_cupti_number = (flags & kLaneIsCuptiNumber) != 0;
   visitor.on(lane);
   return true;
 }
@@ -238,7 +242,8 @@ void put_definition(const TraceLane& lane, ByteWriter& out) {
   fields.put_varint(lane.id.value);
   fields.put_zigzag(lane.device.value);
   fields.put_varint(lane.stream.value);
-  fields.put_varint(lane.is_other_streams ? 1 : 0);
+  fields.put_varint((lane.is_other_streams ? kLaneIsOthers : 0U) |
+                    (lane.is_cupti_number ? kLaneIsCuptiNumber : 0U));
   put_entry(Tag::kLane, fields, out);
 }
 void put_definition(const TraceThread& thread, ByteWriter& out) {

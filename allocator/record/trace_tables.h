@@ -58,6 +58,8 @@ struct TraceLane {
   DeviceId device;
   StreamId stream;
   bool is_other_streams = false;  ///< stands for all streams that came after lanes ran out
+  bool is_cupti_number =
+      false;  ///< `stream` is CUPTI's number of a stream that the allocator has not seen
 };
 
 struct TraceThread {
