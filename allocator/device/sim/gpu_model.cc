@@ -252,6 +252,10 @@ void GpuModel::advance(Nanos by) {
   run_due();
 }
 
+void GpuModel::set_paced(bool paced) {
+  if (state_->config.clock == ClockMode::kHost) state_->clock.set_paced(paced);
+}
+
 void GpuModel::advance_past_all_work() {
   {
     const base::MutexLock lock(state_->mutex);

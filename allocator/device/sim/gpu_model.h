@@ -271,6 +271,10 @@ class GpuModel {
   /// Moves the clock to the end of everything enqueued (late events aside). No call, no order:
   /// nothing becomes *known* done.
   void advance_past_all_work();
+  /// From now on calls and waits really take the time that they are modelled to take (the calling
+  /// thread sleeps, holding the model), or no longer. For a profiler that watches with a clock of
+  /// the host. In ClockMode::kHost alone.
+  void set_paced(bool paced);
 
   // ---- Calls that the model only counts and times
   /// Counts and times a call, consults faults, capture legality and the pool lock. For calls whose

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "allocator/base/clock.h"
 #include "tests/unit/simgpu/abi.h"
 #include "tools/simgpu/simgpu_abi.h"
 
@@ -182,6 +183,39 @@ TEST_F(Cupti, ThereIsOneSubscriberAtATime) {
   ASSERT_EQ(cuptiUnsubscribe(first), CUPTI_SUCCESS);
   ASSERT_EQ(cuptiSubscribe(&second, &on_call, nullptr), CUPTI_SUCCESS);
   EXPECT_EQ(cuptiUnsubscribe(second), CUPTI_SUCCESS);
+}
+
+std::uint64_t host_clock() {
+  return static_cast<std::uint64_t>(base::Clock::monotonic().value);
+}
+std::uint64_t simulation_clock() {
+  return static_cast<std::uint64_t>(simgpu_now_ns());
+}
+
+TEST_F(Cupti, AProfilerWithAClockOfTheHostSeesNothingEndAfterItLooked) {
+  // The simulation is ahead of the host when the profiler comes.
+  ASSERT_EQ(simgpu_launch_for(nullptr, "before", 500'000'000), 0);
+  ASSERT_CUDA(cudaDeviceSynchronize());
+  stop_and_flush();
+  seen = {};
+  ASSERT_EQ(cuptiActivityRegisterTimestampCallback(&host_clock), CUPTI_SUCCESS);
+  const std::uint64_t opened = host_clock();
+  for (const CUpti_ActivityKind kind : kKinds) ASSERT_EQ(cuptiActivityEnable(kind), CUPTI_SUCCESS);
+  ASSERT_EQ(simgpu_launch_for(nullptr, "watched", 30'000'000), 0);
+  ASSERT_CUDA(cudaDeviceSynchronize());
+  const std::uint64_t closed = host_clock();
+  stop_and_flush();
+  EXPECT_EQ(cuptiActivityRegisterTimestampCallback(&simulation_clock), CUPTI_SUCCESS);
+  ASSERT_EQ(seen.kernels.size(), 1U);
+  EXPECT_GE(closed - opened, 30'000'000U) << "the wait took its time";
+  EXPECT_GE(seen.kernels[0].start, opened);
+  EXPECT_LE(seen.kernels[0].end, closed);
+  EXPECT_NEAR(static_cast<double>(seen.kernels[0].end - seen.kernels[0].start), 30e6, 30e3);
+  // And the simulation runs ahead again.
+  const std::uint64_t before = host_clock();
+  ASSERT_EQ(simgpu_launch_for(nullptr, "after", 60'000'000'000), 0);
+  ASSERT_CUDA(cudaDeviceSynchronize());
+  EXPECT_LT(host_clock() - before, 30'000'000'000U);
 }
 
 TEST_F(Cupti, TheUnmodelledFailsWithItsName) {

@@ -90,6 +90,11 @@ CUptiResult Client::enable(CUpti_ActivityKind kind, bool on) {
     if (wanted == wanted_) return CUPTI_SUCCESS;
     wanted_ = wanted;
   }
+  // A profiler with a clock of the host sees what ends after its window as an error, and drops it.
+  // So the simulation does not run ahead while such a one watches: waits really take their time.
+  if (Process* process = Process::get()) {
+    process->model().set_paced(wanted != 0 && !times_.is_identity());
+  }
   if (opens_window) times_.anchor();
   hold_buffer();
   activity::want(wanted);
@@ -114,6 +119,7 @@ bool Client::is_hidden_locked(const Record& record) {
 
 CUptiResult Client::flush() {
   base::MutexLock order(flush_mutex_);
+  times_.refresh();
   std::vector<Record> records;
   activity::take(&records);
   CUpti_BuffersCallbackRequestFunc request = nullptr;
@@ -276,6 +282,7 @@ void Client::reset() {
     driver_callbacks_.reset();
     apply_locked();
   }
+  if (Process* process = Process::running()) process->model().set_paced(false);
   activity::want(0);
   std::vector<Record> dropped;
   activity::take(&dropped);

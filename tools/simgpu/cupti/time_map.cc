@@ -56,6 +56,11 @@ void TimeMap::measure_rate_locked() {
   ticks_per_ns_ = static_cast<double>(ticks - first_ticks_) / static_cast<double>(passed.value);
 }
 
+void TimeMap::refresh() {
+  base::MutexLock lock(mutex_);
+  if (!is_identity_) measure_rate_locked();
+}
+
 std::uint64_t TimeMap::to_client(Nanos modelled) {
   base::MutexLock lock(mutex_);
   if (is_identity_) return static_cast<std::uint64_t>(modelled.value);

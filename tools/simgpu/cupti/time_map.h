@@ -2,11 +2,10 @@
 // (cuptiActivityRegisterTimestampCallback).
 //
 // A profiler's own clock (PyTorch's counts processor cycles) runs with the host; the simulation's
-// runs ahead of it by what driver calls and waits would have cost. Records must keep the
-// simulation's durations, or a kernel that ran during a wait would have none. So times are mapped
-// linearly from an anchor that is set when a profiling window opens: inside a window the two axes
-// drift apart by the waits in it, and are one at its start. A clock that reads the simulation's own
-// time is recognised and used as it is.
+// has run ahead of it by what driver calls and waits would have cost. Times are mapped linearly
+// from an anchor that is set when a profiling window opens; inside a window the two run side by
+// side, since the model is paced then (client.cc). A clock that reads the simulation's own time is
+// recognised and used as it is.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,15 @@ class TimeMap {
   void set_clock(Clock clock);
   /// A window opens: both clocks show the same moment now.
   void anchor();
+  /// Measures the client's rate anew, over all the time since its clock is known: what was a fine
+  /// estimate for a window of milliseconds would be microseconds off at the end of one of seconds.
+  void refresh();
   std::uint64_t to_client(Nanos modelled);
+  /// Whether the client's clock is the simulation's.
+  bool is_identity() {
+    base::MutexLock lock(mutex_);
+    return is_identity_;
+  }
 
  private:
   void measure_rate_locked() LEVEE_REQUIRES(mutex_);
