@@ -154,7 +154,8 @@ def test_spawned_processes_of_a_run_use_levee(run, tmp_path: Path) -> None:
         "class Late:\n    def __del__(self): self.x.record_stream(torch.cuda.default_stream())\n"
         "late = Late(); late.x = torch.zeros(1000, device='cuda'); late.self = late",
         "import atexit; atexit.register(lambda: torch.zeros(50, device='cuda'))",
-        # Not here: a daemon thread inside PyTorch at the end. PyTorch ends such a process with SIGABRT under any allocator.
+        # Not here: a daemon thread inside PyTorch at the end. Under any allocator PyTorch ends such a
+        # process with SIGABRT.
         "import threading\nt = threading.Thread(target=lambda: [torch.zeros(10, device='cuda') "
         "for _ in range(2000)]); t.start()",
         "g = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(g):\n    y = torch.zeros(9, device='cuda')",
