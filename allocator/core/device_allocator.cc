@@ -25,6 +25,25 @@ DeviceAllocator::~DeviceAllocator() {
 // ---- The hot pair
 
 Result<Block> DeviceAllocator::allocate(Bytes requested, StreamId stream, OomReport* report) {
+  if (state_->config.record_stacks) [[unlikely]] {
+    return allocate_with_stack_slow(requested, stream, report);
+  }
+  return allocate_here(requested, stream, report);
+}
+
+// The stack is asked for with no lock held; every event of the request then carries it.
+Result<Block> DeviceAllocator::allocate_with_stack_slow(Bytes requested, StreamId stream,
+                                                        OomReport* report) {
+  std::shared_ptr<const AllocatorHooks> hooks;
+  {
+    PoolGuard guard(*state_);
+    hooks = state_->hooks;
+  }
+  const SlowPathContext context(hooks->capture_context ? hooks->capture_context() : ContextId{});
+  return allocate_here(requested, stream, report);
+}
+
+Result<Block> DeviceAllocator::allocate_here(Bytes requested, StreamId stream, OomReport* report) {
   if (requested.value == 0) return StatusCode::kInvalidArgument;
   State& state = *state_;
   Request request;

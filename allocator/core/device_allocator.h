@@ -60,6 +60,8 @@ class DeviceAllocator final : public Allocator {
   void validate() const override;
 
  private:
+  Result<Block> allocate_here(Bytes requested, StreamId stream, OomReport* report);
+  Result<Block> allocate_with_stack_slow(Bytes requested, StreamId stream, OomReport* report);
   /// Where a request goes while regions are open: evaluates filters with no lock held.
   struct Route {
     PoolIndex pool = kDefaultPool;

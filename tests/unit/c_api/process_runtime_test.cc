@@ -205,6 +205,26 @@ TEST_F(ProcessRuntimeTest, HandsHooksToAllocatorsMadeLater) {
   EXPECT_GT(asked, 0) << "growth is a slow path";
 }
 
+TEST_F(ProcessRuntimeTest, AsksForTheStackOfEveryAllocationIfStacksAreRecorded) {
+  for (const bool stacks : {false, true}) {
+    Config config;
+    config.record_stacks = stacks;
+    ProcessRuntime& runtime = leaked(config, parts());
+    int asked = 0;
+    AllocatorHooks hooks;
+    hooks.capture_context = [&] {
+      ++asked;
+      return ContextId{};
+    };
+    runtime.set_hooks(std::move(hooks));
+    Allocator& allocator = **runtime.allocator(DeviceId{0});
+    ASSERT_TRUE(allocator.free(allocator.allocate(1_KiB, kStream)->addr).ok());
+    asked = 0;
+    ASSERT_TRUE(allocator.free(allocator.allocate(1_KiB, kStream)->addr).ok());  // a hit
+    EXPECT_EQ(asked, stacks ? 1 : 0);
+  }
+}
+
 TEST_F(ProcessRuntimeTest, RecordsPhasesNestedAndStepsNumbered) {
   ProcessRuntime& runtime = leaked({}, parts());
   runtime.push_phase("train");
