@@ -1,4 +1,5 @@
-/* levee's C interface: for programs that are not C++, for other bindings, and for the plain door to PyTorch.
+/* levee's C interface: for programs that are not C++, for other bindings, and for the plain door to
+ * PyTorch.
  *
  * Owns nothing that the caller sees. Promises: plain C; no exception and no C++ type passes; every
  * function may be called from any thread; additive changes only, LEVEE_ABI_VERSION goes up with
@@ -18,9 +19,9 @@
 #define LEVEE_ABI_VERSION 1
 
 #if defined(__GNUC__)
-#define LEVEE_API __attribute__((visibility("default")))
+#  define LEVEE_API __attribute__((visibility("default")))
 #else
-#define LEVEE_API
+#  define LEVEE_API
 #endif
 
 #ifdef __cplusplus
@@ -29,11 +30,11 @@ extern "C" {
 
 enum levee_code {
   LEVEE_OK = 0,
-  LEVEE_OUT_OF_MEMORY = 1,    /* levee_last_error() explains */
+  LEVEE_OUT_OF_MEMORY = 1, /* levee_last_error() explains */
   LEVEE_INVALID_ARGUMENT = 2,
-  LEVEE_NOT_OWNED = 3,        /* the address is no live block of levee */
+  LEVEE_NOT_OWNED = 3, /* the address is no live block of levee */
   LEVEE_NOT_READY = 4,
-  LEVEE_UNSUPPORTED = 5,      /* also: levee was not started */
+  LEVEE_UNSUPPORTED = 5, /* also: levee was not started */
   LEVEE_SHUTTING_DOWN = 6,
   LEVEE_DEVICE_LOST = 7,
   LEVEE_INTERNAL = 8
@@ -67,9 +68,9 @@ LEVEE_API size_t levee_environment_strangers(char* buffer, size_t capacity);
 
 /* Makes no CUDA call. A second call is harmless. */
 LEVEE_API int levee_start(void);
-LEVEE_API int levee_is_started(void);      /* 1 or 0 */
-/* For C++ that was built together with this library: the levee::Runtime of this process; NULL before
- * levee_start. See include/levee/runtime.h. */
+LEVEE_API int levee_is_started(void); /* 1 or 0 */
+/* For C++ that was built together with this library: the levee::Runtime of this process; NULL
+ * before levee_start. See include/levee/runtime.h. */
 LEVEE_API void* levee_runtime(void);
 LEVEE_API int levee_is_forked_child(void); /* 1 or 0 */
 LEVEE_API int levee_device_count(int* count);
@@ -88,14 +89,16 @@ LEVEE_API int levee_base_allocation(void* pointer, void** base, size_t* bytes);
 LEVEE_API int levee_trim(int device, size_t keep, size_t* given_back);
 /* Most of the device's memory that this process may reserve from now on, above 0 and up to 1. */
 LEVEE_API int levee_set_memory_fraction(int device, double fraction);
-/* Every counter as one JSON object; see include/levee/stats.h. 0 if there is none (levee_last_error). */
+/* Every counter as one JSON object; see include/levee/stats.h. 0 if there is none
+ * (levee_last_error). */
 LEVEE_API size_t levee_stats_json(int device, char* buffer, size_t capacity);
 LEVEE_API int levee_reset_peak_stats(int device);
 
 /* ---- Private pools --------------------------------------------------------------------------- */
 
 /* A pool has two numbers, not both 0. Requests on streams that `accepts` says yes to (null: all) go
- * to it until the matching end. `release` (may be null) is called with `user` once it is no longer needed. */
+ * to it until the matching end. `release` (may be null) is called with `user` once it is no longer
+ * needed. */
 LEVEE_API int levee_pool_begin(int device, uint64_t first, uint64_t second,
                                int (*accepts)(void* stream, void* user), void* user,
                                void (*release)(void* user));
@@ -108,14 +111,16 @@ LEVEE_API int levee_is_recording(void);
 LEVEE_API void levee_push_phase(const char* name);
 LEVEE_API void levee_pop_phase(void);
 LEVEE_API void levee_mark_step(void);
-/* Frames of a program, innermost first, one a line: "file:line function". 0 while nothing records. */
+/* Frames of a program, innermost first, one a line: "file:line function". 0 while nothing records.
+ */
 LEVEE_API uint32_t levee_intern_stack(const char* frames, size_t length);
 /* `capture` names the place in the program that asks for memory, for slow paths: it returns an id
  * from levee_intern_stack, or 0. Called with no lock held. For devices not used so far. */
 LEVEE_API int levee_set_context_hook(uint32_t (*capture)(void));
 LEVEE_API size_t levee_trace_path(char* buffer, size_t capacity); /* "" while nothing is recorded */
 LEVEE_API int levee_flush(void);
-/* Kernel, copy and memset times, by CUPTI. LEVEE_UNSUPPORTED with a sentence if it is absent or taken. */
+/* Kernel, copy and memset times, by CUPTI. LEVEE_UNSUPPORTED with a sentence if it is absent or
+ * taken. */
 LEVEE_API int levee_start_kernels(void);
 LEVEE_API void levee_stop_kernels(void);
 

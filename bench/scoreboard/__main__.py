@@ -1,6 +1,8 @@
 """Runs the replay lab over every named trace, peers and levee side by side, and prints one table.
 
-    python -m scoreboard --lab PROGRAM [--quick] [--json FILE]     (with bench/ on PYTHONPATH; `tools/dev scoreboard` does it all)
+    python -m scoreboard --lab PROGRAM [--quick] [--json FILE]
+
+with bench/ on PYTHONPATH; `tools/dev scoreboard` does it all.
 
 Owns: which replays are run. Promises: peers and levee replay the same traces in the same run; nothing is kept from
 earlier runs.

@@ -84,8 +84,8 @@ struct BackingStore::State {
     }
   }
 
-  /// As `clear` for a whole span. Large spans of little-used memory (a zeroed gradient) cost what the
-  /// memory holds, not what the span could hold.
+  /// As `clear` for a whole span. Large spans of little-used memory (a zeroed gradient) cost what
+  /// the memory holds, not what the span could hold.
   void clear_span(const GpuModel::PhysicalSpan& span) {
     const auto memory = memories.find(span.serial);
     if (memory == memories.end()) return;

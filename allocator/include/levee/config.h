@@ -1,5 +1,6 @@
-// Every setting of levee in one struct. `allocator/c_api/config_reader.*` fills it from LEVEE_* environment variables and from
-// `levee.install(...)`; nothing else reads the environment. Defaults are the values that the scoreboard is measured with.
+// Every setting of levee in one struct. `allocator/c_api/config_reader.*` fills it from LEVEE_*
+// environment variables and from `levee.install(...)`; nothing else reads the environment. Defaults
+// are the values that the scoreboard is measured with.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +27,16 @@ enum class Backing : std::uint8_t {
 struct Config {
   Backing backing = Backing::kAuto;
   StitchMode stitch = StitchMode::kAlias;
-  Bytes page_size = 2_MiB;             ///< size of a physical handle; a multiple of the device's granularity
-  double slack = 0.008;                ///< memory above peak live that may be bought to save stitches, as a share
-  bool predict = true;                 ///< place by predicted lifetime once step marks arrive
-  bool rebase = true;                  ///< allow one mapping of all pages into a new primary range
-  double memory_fraction = 1.0;        ///< share of the device's memory that this process may reserve
-  bool record = true;                  ///< LEVEE_RECORD
-  std::string trace_path;              ///< LEVEE_TRACE; empty = default place, see record/recorder.h
-  Bytes trace_cap = 1_GiB;             ///< size of the trace file from which on the oldest blocks are overwritten; 0 = no cap
-  bool record_stacks = false;          ///< Python stacks at every allocation, not on slow paths alone
+  Bytes page_size = 2_MiB;  ///< size of a physical handle; a multiple of the device's granularity
+  double slack = 0.008;  ///< memory above peak live that may be bought to save stitches, as a share
+  bool predict = true;   ///< place by predicted lifetime once step marks arrive
+  bool rebase = true;    ///< allow one mapping of all pages into a new primary range
+  double memory_fraction = 1.0;  ///< share of the device's memory that this process may reserve
+  bool record = true;            ///< LEVEE_RECORD
+  std::string trace_path;        ///< LEVEE_TRACE; empty = default place, see record/recorder.h
+  Bytes trace_cap = 1_GiB;       ///< size of the trace file from which on the oldest blocks are
+                                 ///< overwritten; 0 = no cap
+  bool record_stacks = false;    ///< Python stacks at every allocation, not on slow paths alone
 };
 
 }  // namespace levee

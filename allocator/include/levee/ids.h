@@ -1,5 +1,6 @@
-// Names of things that are not numbers to compute with. Each is its own type, so that a device cannot be passed where a
-// stream is meant. All are trivially copyable, comparable and usable as keys of hash tables.
+// Names of things that are not numbers to compute with. Each is its own type, so that a device
+// cannot be passed where a stream is meant. All are trivially copyable, comparable and usable as
+// keys of hash tables.
 #pragma once
 
 #include <compare>
@@ -51,15 +52,21 @@ struct ContextId {
 
 template <>
 struct std::hash<levee::StreamId> {
-  std::size_t operator()(levee::StreamId id) const noexcept { return std::hash<std::uint64_t>{}(id.value); }
+  std::size_t operator()(levee::StreamId id) const noexcept {
+    return std::hash<std::uint64_t>{}(id.value);
+  }
 };
 template <>
 struct std::hash<levee::EventId> {
-  std::size_t operator()(levee::EventId id) const noexcept { return std::hash<std::uint64_t>{}(id.value); }
+  std::size_t operator()(levee::EventId id) const noexcept {
+    return std::hash<std::uint64_t>{}(id.value);
+  }
 };
 template <>
 struct std::hash<levee::HandleId> {
-  std::size_t operator()(levee::HandleId id) const noexcept { return std::hash<std::uint64_t>{}(id.value); }
+  std::size_t operator()(levee::HandleId id) const noexcept {
+    return std::hash<std::uint64_t>{}(id.value);
+  }
 };
 template <>
 struct std::hash<levee::PoolId> {

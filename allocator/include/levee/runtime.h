@@ -1,8 +1,10 @@
-// levee in one process: configuration, one allocator per device, the recorder. What the doors of the torch plugin stand on.
+// levee in one process: configuration, one allocator per device, the recorder. What the doors of
+// the torch plugin stand on.
 //
-// Owns the allocators, the devices behind them, the recorder and the CUPTI collector. Promises: `start` makes no CUDA call
-// that creates a context; a device's allocator comes to life with its first request; after `fork` a child may call anything here and
-// gets kUnsupported, nothing is written and no driver is called. Never destroyed at exit: blocks may outlive every static object;
+// Owns the allocators, the devices behind them, the recorder and the CUPTI collector. Promises:
+// `start` makes no CUDA call that creates a context; a device's allocator comes to life with its
+// first request; after `fork` a child may call anything here and gets kUnsupported, nothing is
+// written and no driver is called. Never destroyed at exit: blocks may outlive every static object;
 // `flush` runs at exit instead. Thread safety: all methods from any thread.
 #pragma once
 
@@ -25,8 +27,8 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
   virtual ~Runtime() = default;
 
-  /// Settings from LEVEE_* environment variables over the defaults. `problems` gets one sentence for each value that
-  /// cannot be used (it is then ignored).
+  /// Settings from LEVEE_* environment variables over the defaults. `problems` gets one sentence
+  /// for each value that cannot be used (it is then ignored).
   static Config config_from_environment(std::string* problems);
   /// Starts levee in this process. A second call returns the running one and ignores `config`.
   static Result<Runtime*> start(const Config& config);
@@ -34,7 +36,8 @@ class Runtime {
 
   virtual const Config& config() const = 0;
   virtual int device_count() const = 0;
-  /// The allocator of a device, made at first use. kInvalidArgument for a device that does not exist.
+  /// The allocator of a device, made at first use. kInvalidArgument for a device that does not
+  /// exist.
   virtual Result<Allocator*> allocator(DeviceId device) = 0;
   /// The allocator that holds `addr`, or null. Lock-free.
   virtual Allocator* owner_of(DeviceAddr addr) const = 0;
@@ -46,7 +49,8 @@ class Runtime {
   virtual Status allow_peer(DeviceId owner, DeviceId peer) = 0;
   /// Hooks of every allocator that comes to life from now on.
   virtual void set_hooks(AllocatorHooks hooks) = 0;
-  /// Whether this process was forked from one that had started a device: everything is refused here.
+  /// Whether this process was forked from one that had started a device: everything is refused
+  /// here.
   virtual bool is_forked_child() const = 0;
   /// An out-of-memory report in words that start with PyTorch's own sentence.
   virtual std::string explain(const OomReport& report, DeviceId device) const = 0;
@@ -59,8 +63,9 @@ class Runtime {
   /// `frames`: one line per frame, innermost first, "file:line function".
   virtual ContextId intern_stack(std::string_view frames) = 0;
   virtual std::string trace_path() const = 0;  ///< empty while nothing is recorded
-  virtual Status flush() = 0;                  ///< everything emitted so far is in the file when it returns
-  /// Turns kernel, memcpy and memset activity on. kUnsupported with a sentence in `why` if CUPTI is absent or taken.
+  virtual Status flush() = 0;  ///< everything emitted so far is in the file when it returns
+  /// Turns kernel, memcpy and memset activity on. kUnsupported with a sentence in `why` if CUPTI is
+  /// absent or taken.
   virtual Status start_kernels(std::string* why) = 0;
   virtual void stop_kernels() = 0;
 };

@@ -1,9 +1,10 @@
 // Counters of one device's allocator, as one value copied under the locks that guard it.
 //
-// Every counter stands once in a field list below (LEVEE_STAT_ARRAYS, LEVEE_STAT_COUNTERS); struct fields, text reports and JSON keys are
-// generated from it. The first group has the names and meaning of torch.cuda.memory_stats(); the second is levee's own.
-// Promise P5: reserved = live + waiting + free, where live is `allocated_bytes`, waiting is `active_bytes - allocated_bytes`
-// and free is the rest; the slack_* counters break the part of free down that no request could use.
+// Every counter stands once in a field list below (LEVEE_STAT_ARRAYS, LEVEE_STAT_COUNTERS); struct
+// fields, text reports and JSON keys are generated from it. The first group has the names and
+// meaning of torch.cuda.memory_stats(); the second is levee's own. Promise P5: reserved = live +
+// waiting + free, where live is `allocated_bytes`, waiting is `active_bytes - allocated_bytes` and
+// free is the rest; the slack_* counters break the part of free down that no request could use.
 #pragma once
 
 #include <array>
@@ -15,9 +16,10 @@ namespace levee {
 /// One quantity over time. All in bytes or in pieces, as its name says.
 struct Stat {
   std::int64_t current = 0;
-  std::int64_t peak = 0;       ///< largest `current` since start or the last reset of peaks
-  std::int64_t allocated = 0;  ///< sum of all increases since start or the last reset of accumulated values
-  std::int64_t freed = 0;      ///< sum of all decreases, likewise
+  std::int64_t peak = 0;  ///< largest `current` since start or the last reset of peaks
+  std::int64_t allocated =
+      0;  ///< sum of all increases since start or the last reset of accumulated values
+  std::int64_t freed = 0;  ///< sum of all decreases, likewise
 
   constexpr void increase(std::int64_t n) {
     current += n;

@@ -1,5 +1,6 @@
-// How a call says that it failed. No exception crosses levee's core: a function that can fail returns `Status`, or
-// `Result<T>` when it also has a value. Both are [[nodiscard]]. Text for people is made later, outside every lock.
+// How a call says that it failed. No exception crosses levee's core: a function that can fail
+// returns `Status`, or `Result<T>` when it also has a value. Both are [[nodiscard]]. Text for
+// people is made later, outside every lock.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +25,24 @@ enum class StatusCode : std::uint8_t {
 /// Short fixed name of a code ("out of memory"), for messages. Never null.
 constexpr const char* name_of(StatusCode code) {
   switch (code) {
-    case StatusCode::kOk: return "ok";
-    case StatusCode::kOutOfMemory: return "out of memory";
-    case StatusCode::kInvalidArgument: return "invalid argument";
-    case StatusCode::kNotOwned: return "not owned";
-    case StatusCode::kNotReady: return "not ready";
-    case StatusCode::kUnsupported: return "unsupported";
-    case StatusCode::kShuttingDown: return "shutting down";
-    case StatusCode::kDeviceLost: return "device lost";
-    case StatusCode::kInternal: return "internal error";
+    case StatusCode::kOk:
+      return "ok";
+    case StatusCode::kOutOfMemory:
+      return "out of memory";
+    case StatusCode::kInvalidArgument:
+      return "invalid argument";
+    case StatusCode::kNotOwned:
+      return "not owned";
+    case StatusCode::kNotReady:
+      return "not ready";
+    case StatusCode::kUnsupported:
+      return "unsupported";
+    case StatusCode::kShuttingDown:
+      return "shutting down";
+    case StatusCode::kDeviceLost:
+      return "device lost";
+    case StatusCode::kInternal:
+      return "internal error";
   }
   return "unknown";
 }
@@ -49,9 +59,10 @@ struct [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(status) {                // NOLINT(google-explicit-constructor)
-    if (status.ok()) status_.code = StatusCode::kInternal;  // a success without a value is a bug of the callee
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(status) {      // NOLINT(google-explicit-constructor)
+    if (status.ok())
+      status_.code = StatusCode::kInternal;  // a success without a value is a bug of the callee
   }
   Result(StatusCode code) : Result(Status{code, 0}) {}  // NOLINT(google-explicit-constructor)
 

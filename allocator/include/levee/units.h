@@ -1,8 +1,9 @@
 // Quantities that the whole of levee computes with: byte counts, device addresses, times.
 //
-// Owns: the types `Bytes`, `DeviceAddr` and `Nanos`. Promises: arithmetic that leaves the range of the type ends the
-// process with a message instead of wrapping, since a wrapped size becomes a wrong address. A device address is an
-// integer and cannot be dereferenced on the host. Costs: one predictable branch per operation; everything is constexpr.
+// Owns: the types `Bytes`, `DeviceAddr` and `Nanos`. Promises: arithmetic that leaves the range of
+// the type ends the process with a message instead of wrapping, since a wrapped size becomes a
+// wrong address. A device address is an integer and cannot be dereferenced on the host. Costs: one
+// predictable branch per operation; everything is constexpr.
 #pragma once
 
 #include <compare>
@@ -46,13 +47,23 @@ struct Bytes {
   constexpr Bytes& operator-=(Bytes b) { return *this = *this - b; }
 };
 
-constexpr Bytes operator""_B(unsigned long long n) { return Bytes{n}; }
-constexpr Bytes operator""_KiB(unsigned long long n) { return Bytes{n} * (1ULL << 10); }
-constexpr Bytes operator""_MiB(unsigned long long n) { return Bytes{n} * (1ULL << 20); }
-constexpr Bytes operator""_GiB(unsigned long long n) { return Bytes{n} * (1ULL << 30); }
+constexpr Bytes operator""_B(unsigned long long n) {
+  return Bytes{n};
+}
+constexpr Bytes operator""_KiB(unsigned long long n) {
+  return Bytes{n} * (1ULL << 10);
+}
+constexpr Bytes operator""_MiB(unsigned long long n) {
+  return Bytes{n} * (1ULL << 20);
+}
+constexpr Bytes operator""_GiB(unsigned long long n) {
+  return Bytes{n} * (1ULL << 30);
+}
 
 /// Largest multiple of `unit` that is not above `n`. `unit` must not be 0.
-constexpr Bytes round_down(Bytes n, Bytes unit) { return Bytes{n.value - n.value % unit.value}; }
+constexpr Bytes round_down(Bytes n, Bytes unit) {
+  return Bytes{n.value - n.value % unit.value};
+}
 /// Smallest multiple of `unit` that is not below `n`. `unit` must not be 0.
 constexpr Bytes round_up(Bytes n, Bytes unit) {
   const std::uint64_t rest = n.value % unit.value;
@@ -64,9 +75,15 @@ struct DeviceAddr {
   std::uint64_t value = 0;
 
   friend constexpr auto operator<=>(DeviceAddr, DeviceAddr) = default;
-  friend constexpr DeviceAddr operator+(DeviceAddr a, Bytes n) { return DeviceAddr{(Bytes{a.value} + n).value}; }
-  friend constexpr DeviceAddr operator-(DeviceAddr a, Bytes n) { return DeviceAddr{(Bytes{a.value} - n).value}; }
-  friend constexpr Bytes operator-(DeviceAddr a, DeviceAddr b) { return Bytes{a.value} - Bytes{b.value}; }
+  friend constexpr DeviceAddr operator+(DeviceAddr a, Bytes n) {
+    return DeviceAddr{(Bytes{a.value} + n).value};
+  }
+  friend constexpr DeviceAddr operator-(DeviceAddr a, Bytes n) {
+    return DeviceAddr{(Bytes{a.value} - n).value};
+  }
+  friend constexpr Bytes operator-(DeviceAddr a, DeviceAddr b) {
+    return Bytes{a.value} - Bytes{b.value};
+  }
   constexpr bool is_null() const { return value == 0; }
 };
 
@@ -80,8 +97,14 @@ struct Nanos {
   constexpr Nanos& operator+=(Nanos b) { return *this = *this + b; }
 };
 
-constexpr Nanos operator""_ns(unsigned long long n) { return Nanos{static_cast<std::int64_t>(n)}; }
-constexpr Nanos operator""_us(unsigned long long n) { return Nanos{static_cast<std::int64_t>(n) * 1'000}; }
-constexpr Nanos operator""_ms(unsigned long long n) { return Nanos{static_cast<std::int64_t>(n) * 1'000'000}; }
+constexpr Nanos operator""_ns(unsigned long long n) {
+  return Nanos{static_cast<std::int64_t>(n)};
+}
+constexpr Nanos operator""_us(unsigned long long n) {
+  return Nanos{static_cast<std::int64_t>(n) * 1'000};
+}
+constexpr Nanos operator""_ms(unsigned long long n) {
+  return Nanos{static_cast<std::int64_t>(n) * 1'000'000};
+}
 
 }  // namespace levee

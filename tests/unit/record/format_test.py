@@ -1,6 +1,7 @@
 """Decodes a trace by allocator/record/FORMAT.md alone and compares with what the C++ reader says.
 
-Usage: format_test.py FORMAT_WRITER, where FORMAT_WRITER FOLDER writes pairs NAME.levee and NAME.txt: the file, and what its reader
+Usage: format_test.py FORMAT_WRITER, where FORMAT_WRITER FOLDER writes pairs NAME.levee and NAME.txt: the
+file, and what its reader
 says of it, one line per fact.
 """
 
@@ -95,8 +96,8 @@ def decompress(body, size):
 
 def file_head(data):
     assert data[:8] == b"LEVEETRC"
-    version, head_bytes, slot_bytes, slot_count, text_bytes, text_crc, head_crc = struct.unpack_from(
-        "<IIQQIII", data, 8
+    version, head_bytes, slot_bytes, slot_count, text_bytes, text_crc, head_crc = (
+        struct.unpack_from("<IIQQIII", data, 8)
     )
     assert version == 1 and crc(data[:40]) == head_crc
     text = data[48 : 48 + text_bytes]
@@ -416,9 +417,7 @@ def decode(data):
                 check_summary(block, events, memory)
         elif block.type == 5:
             body = Bytes(block.body)
-            endings.append(
-                f"end {body.varint()} {body.text()!r} {body.varint()} {body.varint()}"
-            )
+            endings.append(f"end {body.varint()} {body.text()!r} {body.varint()} {body.varint()}")
             assert body.done()
     lines += sorted(definitions) + keyframes
     streams.sort(key=lambda entry: entry[:3])
@@ -437,8 +436,12 @@ def main():
             got = decode(trace.read_bytes())
             wanted = trace.with_suffix(".txt").read_text().splitlines()
             for number, (a, b) in enumerate(zip(got, wanted)):
-                assert a == b, f"{trace.name}, line {number}:\n  by FORMAT.md {a}\n  by the reader {b}"
-            assert len(got) == len(wanted), f"{trace.name}: {len(got)} lines, {len(wanted)} by the reader"
+                assert (
+                    a == b
+                ), f"{trace.name}, line {number}:\n  by FORMAT.md {a}\n  by the reader {b}"
+            assert len(got) == len(
+                wanted
+            ), f"{trace.name}: {len(got)} lines, {len(wanted)} by the reader"
             print(f"{trace.name}: {len(got)} lines agree")
 
 
