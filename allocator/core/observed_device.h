@@ -52,6 +52,9 @@ class ObservedDevice final : public device::Device {
   }
   void note_pool_lock(bool held) override { device_.note_pool_lock(held); }
 
+  /// Of the device's default stream: for events about the device as a whole.
+  LaneId lane() const { return lane_; }
+
  private:
   template <typename Call>
   auto observe(DriverCall kind, Bytes bytes, Call&& call);
