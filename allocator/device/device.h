@@ -46,6 +46,8 @@ enum class UseKind : std::uint8_t {
               ///< the bytes
   kRead,      ///< one piece of work, enqueued on the stream now, reads them
   kWrite,     ///< one piece of work, enqueued on the stream now, writes them
+  kRestore,   ///< bytes that captured graphs handed out are live again as a graph leaves them
+              ///< (a pool's checkpoint is restored), until kGiveBack; the graph may write them
 };
 
 enum class CaptureStatus : std::uint8_t { kNone, kActive, kInvalidated };

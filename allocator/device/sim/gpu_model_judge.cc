@@ -21,6 +21,8 @@ const char* verb_of(UseKind kind) {
       return "read";
     case UseKind::kWrite:
       return "written";
+    case UseKind::kRestore:
+      return "restored";
   }
   return "used";
 }

@@ -250,6 +250,9 @@ void UseMap::note(Frame& frame, std::uint32_t begin, std::uint32_t end, const Ne
     case UseKind::kGiveBack:
       give_back(frame, begin, end, use);
       return;
+    case UseKind::kRestore:
+      restore(frame, begin, end, use, report);
+      return;
     case UseKind::kRead:
     case UseKind::kWrite:
       touch(frame, begin, end, use, report);
@@ -318,15 +321,47 @@ void UseMap::share(Frame& frame, std::uint32_t begin, std::uint32_t end, const N
   merge(frame, begin, end);
 }
 
+void UseMap::restore(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+                     const Report& report) {
+  const Span span = split(frame, begin, end);
+  Use owner;
+  owner.via = use.via;
+  owner.stream = use.stream;
+  owner.flags =
+      Use::kWrites | Use::kOpen | Use::kCaptured;  // of a capture that has ended: number 0
+  bool reported = false;
+  for (std::size_t i = span.first; i < span.last; ++i) {
+    Interval& interval = frame.intervals[i];
+    if (!reported) {
+      reported = any_use(interval, [&](const Use& earlier) {
+        if (!earlier.is_open()) return false;
+        report(Conflict{HazardKind::kLiveTwice, interval.begin, interval.end, earlier});
+        return true;
+      });
+    }
+    drop_uses(interval, use.via,
+              [](const Use& earlier) { return earlier.is_captured() || earlier.is_open(); });
+    add_use(interval, owner);
+  }
+  fill_gaps(frame, begin, end, owner);
+  merge(frame, begin, end);
+}
+
 void UseMap::give_back(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use) {
   const Span span = split(frame, begin, end);
-  const auto close = [this](Use& open) {
+  const auto close = [this, &use](Use& open) {
     open.flags &= ~static_cast<std::uint32_t>(Use::kOpen);
     if (!open.is_captured()) {
       open.tick = order_.stamp(open.stream);
     } else if (Order* order = captures_(open.op); order != nullptr) {
       open.tick = order->stamp(open.stream);
-    }  // else its capture has ended: the closed use is spent and dropped below
+    } else if (use.capture.number == 0) {
+      // What a capture left live was used by whoever gives it back: an output that was read.
+      open.flags &= ~static_cast<std::uint32_t>(Use::kCaptured);
+      open.op = 0;
+      open.stream = use.stream;
+      open.tick = order_.stamp(use.stream);
+    }  // else the closed use is spent, and dropped below
   };
   for (std::size_t i = span.first; i < span.last; ++i) {
     Interval& interval = frame.intervals[i];

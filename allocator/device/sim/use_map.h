@@ -134,6 +134,8 @@ class UseMap {
   void hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
                          const Report& report);
   void share(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use);
+  void restore(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+               const Report& report);
   void give_back(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use);
   void touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
              const Report& report);

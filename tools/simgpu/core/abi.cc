@@ -190,7 +190,7 @@ int simgpu_device_of(const void* address) {
 
 void simgpu_note_use(uint64_t address, uint64_t bytes, simgpu_stream stream, int kind) {
   Process* process = Process::get();
-  if (process == nullptr || kind < 0 || kind > static_cast<int>(UseKind::kWrite)) return;
+  if (process == nullptr || kind < 0 || kind > static_cast<int>(UseKind::kRestore)) return;
   const auto use = static_cast<UseKind>(kind);
   // The stream of a block may belong to another device than the thread's; numbers 0 to 2 belong to
   // the memory's own.

@@ -391,6 +391,33 @@ TEST_F(CaptureTest, WhatACaptureLeavesLiveIsItsOwn) {
   give_back(s1, block, 1_MiB);
 }
 
+TEST_F(CaptureTest, AnOutputThatWasReadMustBeOrderedBeforeItsBytesAreReused) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  give_back(s1, block, 1_MiB);  // read on s1 until here
+  hand_out(s2, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+  give_back(s2, block, 1_MiB);
+}
+
+TEST_F(CaptureTest, ARestoredBlockIsTheGraphsToWriteAndLiveAllTheSame) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  give_back(s1, block, 1_MiB);
+  model.note_use(kGpu, block, 1_MiB, s1, UseKind::kRestore);
+  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  model.note_use(kGpu, block, 4_KiB, s1, UseKind::kRestore);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kLiveTwice));
+  hand_out(s1, block + 512_KiB, 4_KiB);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kLiveTwice));
+}
+
 TEST_F(CaptureTest, ALaunchOverUnmappedBytesIsFound) {
   const auto pages = new_pages(1);
   const DeviceAddr base = map_run(pages);
