@@ -118,6 +118,12 @@ levee::Allocator& TorchAllocator::allocator_of(c10::DeviceIndex device) {
   return allocator_slow(device);
 }
 
+levee::Allocator* TorchAllocator::existing(c10::DeviceIndex device) const {
+  TORCH_CHECK(device >= 0 && device < device_count_, "Allocator not initialized for device ",
+              static_cast<int>(device), ": did you call init?");
+  return allocators_[device].load(std::memory_order_acquire);
+}
+
 levee::Allocator& TorchAllocator::allocator_slow(c10::DeviceIndex device) {
   TORCH_CHECK(device >= 0 && device < device_count_, "Allocator not initialized for device ",
               static_cast<int>(device), ": did you call init?");
@@ -127,13 +133,14 @@ levee::Allocator& TorchAllocator::allocator_slow(c10::DeviceIndex device) {
   if (!made.ok()) throw_failure(made.status(), "starting the device");
   levee::Allocator& allocator = **made;
 
+  double fraction = 1;
+  {
+    const std::lock_guard lock(mutex_);
+    fraction = fractions_[device];
+  }
+  if (fraction < 1) limit_to(allocator, fraction);
   const std::lock_guard lock(mutex_);
   if (allocators_[device].load(std::memory_order_relaxed) != nullptr) return allocator;
-  if (fractions_[device] < 1.0) {
-    const auto total = static_cast<double>(getMemoryInfo(device).second);
-    allocator.set_limit(
-        Bytes{std::max<std::uint64_t>(1, static_cast<std::uint64_t>(total * fractions_[device]))});
-  }
   const bool is_first = std::none_of(std::begin(allocators_), std::end(allocators_),
                                      [](const auto& other) { return other.load() != nullptr; });
   only_.store(is_first ? &allocator : nullptr, std::memory_order_release);
@@ -287,7 +294,11 @@ Result<Block> TorchAllocator::allocate_watched(levee::Allocator& allocator, size
 }
 
 Result<Block> TorchAllocator::free_watched(levee::Allocator& allocator, DeviceAddr addr) {
-  History::Context context = history_.gather(History::RecordContext::ALL);
+  History::Context context;
+  try {
+    context = history_.gather(History::RecordContext::ALL);
+  } catch (...) {  // the block goes back, whatever Python thinks of being asked for its stack
+  }
   const std::lock_guard order(history_.order());
   Result<Block> freed = allocator.free(addr);
   if (freed.ok()) history_.freed(allocator, *freed, std::move(context));

@@ -130,6 +130,9 @@ class TorchAllocator final : public cca::CUDAAllocator {
   void* allocate_on(c10::DeviceIndex device, size_t bytes, cudaStream_t stream);
   levee::Allocator& allocator_of(c10::DeviceIndex device);
   levee::Allocator& allocator_slow(c10::DeviceIndex device);
+  /// The allocator of a device that has been used, else null: a question about a device must not
+  /// make a context on it.
+  levee::Allocator* existing(c10::DeviceIndex device) const;
   Result<Block> allocate_watched(levee::Allocator& allocator, size_t bytes, StreamId stream,
                                  OomReport* report);
   /// Gives a block back; false if `pointer` is none of ours.
@@ -142,6 +145,7 @@ class TorchAllocator final : public cca::CUDAAllocator {
     if (!status.ok()) throw_failure(status, call);
   }
   void set_watch(Watch bit, bool on);
+  void limit_to(levee::Allocator& allocator, double fraction);
   void report_to_profiler(levee::Allocator& allocator, const Block& block, bool is_free);
   /// Calls `function(levee::Allocator&)` for every device that levee has memory of.
   template <typename Function>

@@ -56,9 +56,13 @@ void TorchAllocator::emptyCache(c10::MempoolId_t mempool_id) {
 }
 
 c10::CachingDeviceAllocator::DeviceStats TorchAllocator::getDeviceStats(c10::DeviceIndex device) {
-  levee::Allocator& allocator = allocator_of(device);
-  const Stats stats = allocator.stats();
   c10::CachingDeviceAllocator::DeviceStats out;
+  // No block is too large to be split here; PyTorch says so with its largest number.
+  out.max_split_size = static_cast<std::int64_t>(
+      c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size());
+  levee::Allocator* allocator = existing(device);
+  if (allocator == nullptr) return out;
+  const Stats stats = allocator->stats();
 #define LEVEE_COPY(name, what) copy(stats.name, &out.name);
   LEVEE_STAT_ARRAYS(LEVEE_COPY)
 #undef LEVEE_COPY
@@ -67,10 +71,7 @@ c10::CachingDeviceAllocator::DeviceStats TorchAllocator::getDeviceStats(c10::Dev
   out.num_sync_all_streams = stats.num_sync_all_streams;
   out.num_device_alloc = stats.num_device_alloc;
   out.num_device_free = stats.num_device_free;
-  // No block is too large to be split here; PyTorch says so with its largest number.
-  out.max_split_size = static_cast<std::int64_t>(
-      c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size());
-  add_private_pools(device, allocator, &out);
+  add_private_pools(device, *allocator, &out);
   return out;
 }
 
@@ -84,8 +85,14 @@ void TorchAllocator::add_private_pools(c10::DeviceIndex device, levee::Allocator
     }
   }
   for (const c10::MempoolId_t& pool : pools) {
+    const Snapshot snapshot = allocator.snapshot(id_of(pool));
+    if (snapshot.segments.empty() && allocator.pool_use_count(id_of(pool)) <= 0) {
+      const std::lock_guard lock(mutex_);
+      private_pools_.erase({device, pool});
+      continue;
+    }
     auto& array = stats->reserved_bytes_by_private_pools[pool];
-    for (const SnapshotSegment& segment : allocator.snapshot(id_of(pool)).segments) {
+    for (const SnapshotSegment& segment : snapshot.segments) {
       const auto bytes = static_cast<std::int64_t>(segment.bytes.value);
       for (const StatKind kind :
            {StatKind::kAll, segment.is_small ? StatKind::kSmall : StatKind::kLarge}) {
@@ -96,35 +103,43 @@ void TorchAllocator::add_private_pools(c10::DeviceIndex device, levee::Allocator
 }
 
 void TorchAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
-  allocator_of(device).reset_accumulated_stats();
+  if (levee::Allocator* allocator = existing(device)) allocator->reset_accumulated_stats();
 }
 
 void TorchAllocator::resetPeakStats(c10::DeviceIndex device) {
-  allocator_of(device).reset_peak_stats();
+  if (levee::Allocator* allocator = existing(device)) allocator->reset_peak_stats();
 }
 
 double TorchAllocator::getMemoryFraction(c10::DeviceIndex device) {
-  static_cast<void>(allocator_of(device));
+  static_cast<void>(existing(device));
   const std::lock_guard lock(mutex_);
   return fractions_[device];
+}
+
+void TorchAllocator::limit_to(levee::Allocator& allocator, double fraction) {
+  const auto total = static_cast<double>(getMemoryInfo(device_of(allocator).index()).second);
+  // A limit of 0 bytes means none; nothing can be reserved under a limit of 1 byte.
+  const auto bytes = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(total * fraction));
+  allocator.set_limit(fraction < 1 ? Bytes{bytes} : Bytes{});
 }
 
 void TorchAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) {
   TORCH_CHECK(0 <= fraction && fraction <= 1, "invalid fraction:", fraction,
               ". Please set within [0, 1].");
-  levee::Allocator& allocator = allocator_of(device);
-  const auto total = static_cast<double>(getMemoryInfo(device).second);
-  // A limit of 0 bytes means none; nothing can be reserved under a limit of 1 byte.
-  const auto bytes = static_cast<std::uint64_t>(total * fraction);
-  allocator.set_limit(fraction < 1 ? Bytes{std::max<std::uint64_t>(1, bytes)} : Bytes{});
-  const std::lock_guard lock(mutex_);
-  fractions_[device] = fraction;
+  levee::Allocator* allocator = existing(device);
+  {
+    const std::lock_guard lock(mutex_);
+    fractions_[device] = fraction;  // of a device that is not in use yet: for when it is
+  }
+  if (allocator != nullptr) limit_to(*allocator, fraction);
 }
 
 std::vector<cca::StreamSegmentSize> TorchAllocator::getExpandableSegmentSizes(
     c10::DeviceIndex device) {
   std::vector<cca::StreamSegmentSize> sizes;
-  for (const SnapshotSegment& segment : allocator_of(device).snapshot().segments) {
+  levee::Allocator* allocator = existing(device);
+  if (allocator == nullptr) return sizes;
+  for (const SnapshotSegment& segment : allocator->snapshot().segments) {
     if (segment.is_pages) {
       sizes.emplace_back(stream_of(segment.stream), segment.is_small, segment.bytes.value);
     }

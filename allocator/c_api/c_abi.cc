@@ -115,6 +115,19 @@ int allocator_of(int device, Allocator** out) {
   return LEVEE_OK;
 }
 
+/// The allocator of a device that has been used, or null for one that has not: a question about a
+/// device must not make a context on it.
+int existing_allocator_of(int device, Allocator** out) {
+  Runtime* running = nullptr;
+  if (const int code = runtime(&running); code != LEVEE_OK) return code;
+  if (running->is_forked_child()) return fail({StatusCode::kUnsupported, 0}, "memory");
+  *out = running->existing_allocator(DeviceId{device});
+  if (*out == nullptr && (device < 0 || device >= running->device_count())) {
+    return fail(StatusCode::kInvalidArgument, fmt::format("There is no device {}.", device));
+  }
+  return LEVEE_OK;
+}
+
 /// The allocator that holds `pointer`.
 int owner_of(const void* pointer, Allocator** out) {
   Runtime* running = nullptr;
@@ -323,7 +336,9 @@ int levee_base_allocation(void* pointer, void** base, size_t* bytes) {
 int levee_trim(int device, size_t keep, size_t* given_back) {
   return guarded("trim", [&]() -> int {
     Allocator* allocator = nullptr;
-    if (const int code = allocator_of(device, &allocator); code != LEVEE_OK) return code;
+    if (given_back != nullptr) *given_back = 0;
+    const int code = existing_allocator_of(device, &allocator);
+    if (code != LEVEE_OK || allocator == nullptr) return code;
     const Result<Bytes> bytes = allocator->trim(Bytes{keep});
     if (!bytes.ok()) return fail(bytes.status(), "trim");
     if (given_back != nullptr) *given_back = bytes->value;
@@ -346,17 +361,17 @@ int levee_set_memory_fraction(int device, double fraction) {
 size_t levee_stats_json(int device, char* buffer, size_t capacity) {
   return guarded_text(buffer, capacity, [&] {
     Allocator* allocator = nullptr;
-    return allocator_of(device, &allocator) == LEVEE_OK ? stats_json(allocator->stats())
-                                                        : std::string{};
+    if (existing_allocator_of(device, &allocator) != LEVEE_OK) return std::string{};
+    return stats_json(allocator == nullptr ? levee::Stats{} : allocator->stats());
   });
 }
 
 int levee_reset_peak_stats(int device) {
   return guarded("reset_peak_stats", [&]() -> int {
     Allocator* allocator = nullptr;
-    if (const int code = allocator_of(device, &allocator); code != LEVEE_OK) return code;
-    allocator->reset_peak_stats();
-    return LEVEE_OK;
+    const int code = existing_allocator_of(device, &allocator);
+    if (code == LEVEE_OK && allocator != nullptr) allocator->reset_peak_stats();
+    return code;
   });
 }
 

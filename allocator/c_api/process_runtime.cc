@@ -15,6 +15,13 @@ std::vector<ContextId>& open_phases() {
   return phases;
 }
 
+void limit_to(Allocator& allocator, const device::Device& device, double fraction) {
+  const auto total = static_cast<double>(device.capabilities().total_memory.value);
+  // A limit of 0 bytes means none.
+  const auto bytes = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(total * fraction));
+  allocator.set_limit(fraction < 1 ? Bytes{bytes} : Bytes{});
+}
+
 }  // namespace
 
 ProcessRuntime::ProcessRuntime(const Config& config, Parts parts)
@@ -34,10 +41,12 @@ Result<Allocator*> ProcessRuntime::allocator(DeviceId device) {
   return make_allocator_slow(device);
 }
 
+bool ProcessRuntime::exists(DeviceId device) const {
+  return device.value >= 0 && device.value < std::min(device_count(), kMaxDevices);
+}
+
 Result<Allocator*> ProcessRuntime::make_allocator_slow(DeviceId device) {
-  if (device.value < 0 || device.value >= std::min(device_count(), kMaxDevices)) {
-    return StatusCode::kInvalidArgument;
-  }
+  if (!exists(device)) return StatusCode::kInvalidArgument;
   Recording* recording = this->recording();
   const base::MutexLock lock(mutex_);
   if (Allocator* existing = existing_allocator(device)) return existing;
@@ -51,6 +60,9 @@ Result<Allocator*> ProcessRuntime::make_allocator_slow(DeviceId device) {
   Result<std::unique_ptr<Allocator>> made = parts_.make_allocator(**opened, config_, recorder);
   if (!made.ok()) return made.status();
   (*made)->set_hooks(hooks_);
+  if (const auto it = fractions_.find(device.value); it != fractions_.end()) {
+    limit_to(**made, **opened, it->second);
+  }
   const auto index = static_cast<std::size_t>(device.value);
   Allocator* allocator = (*made).release();
   devices_[index].store((*opened).release(), std::memory_order_release);
@@ -69,14 +81,15 @@ Allocator* ProcessRuntime::owner_of(DeviceAddr addr) const {
 }
 
 Status ProcessRuntime::set_memory_fraction(DeviceId device, double fraction) {
-  const Result<Allocator*> found = allocator(device);
-  if (!found.ok()) return found.status();
-  if (!(fraction > 0 && fraction <= 1)) return {StatusCode::kInvalidArgument, 0};
-  const device::Device& of = *devices_[static_cast<std::size_t>(device.value)].load();
-  const auto total = static_cast<double>(of.capabilities().total_memory.value);
-  // A limit of 0 bytes means none.
-  const auto bytes = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(total * fraction));
-  (*found)->set_limit(fraction < 1 ? Bytes{bytes} : Bytes{});
+  if (is_forked_child()) return {StatusCode::kUnsupported, 0};
+  if (!(fraction > 0 && fraction <= 1) || !exists(device)) {
+    return {StatusCode::kInvalidArgument, 0};
+  }
+  const base::MutexLock lock(mutex_);
+  fractions_[device.value] = fraction;  // of a device that has not come to life: for when it does
+  if (Allocator* existing = existing_allocator(device)) {
+    limit_to(*existing, *devices_[static_cast<std::size_t>(device.value)].load(), fraction);
+  }
   return {};
 }
 

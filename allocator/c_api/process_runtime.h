@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -81,6 +82,7 @@ class ProcessRuntime final : public Runtime {
   void after_fork_in_child() LEVEE_RELEASE(mutex_);
 
  private:
+  bool exists(DeviceId device) const;
   Result<Allocator*> make_allocator_slow(DeviceId device);
   /// The recording, made at its first use; null if there is none.
   Recording* recording();
@@ -98,6 +100,7 @@ class ProcessRuntime final : public Runtime {
   base::Mutex mutex_;
   AllocatorHooks hooks_ LEVEE_GUARDED_BY(mutex_);
   bool recording_failed_ LEVEE_GUARDED_BY(mutex_) = false;
+  std::map<std::int32_t, double> fractions_ LEVEE_GUARDED_BY(mutex_);  ///< those that were set
 };
 
 }  // namespace levee::c_api

@@ -5,9 +5,25 @@ import levee
 levee.install()
 
 import torch  # noqa: E402
-from checks import raises, run_all  # noqa: E402
+from checks import Skip, raises, run_all  # noqa: E402
 
 MiB = 1 << 20
+
+
+def check_questions_make_no_context_on_an_unused_device():
+    torch.zeros(1, device="cuda:0")
+    if torch._C._cuda_hasPrimaryContext(1):
+        raise Skip("the device has a context before anything was asked of it")
+    assert torch.cuda.memory_allocated(1) == 0 == torch.cuda.memory_reserved(1)
+    assert levee.stats(1)["reserved_bytes.all.current"] == 0
+    torch.cuda.reset_peak_memory_stats(1)
+    torch.cuda.reset_accumulated_memory_stats(1)
+    torch.cuda.set_per_process_memory_fraction(0.5, 1)
+    assert torch.cuda.get_per_process_memory_fraction(1) == 0.5
+    torch.cuda.set_per_process_memory_fraction(1.0, 1)
+    torch.cuda.empty_cache()
+    torch.cuda.memory_snapshot()
+    assert not torch._C._cuda_hasPrimaryContext(1)
 
 
 def check_each_device_has_its_own_memory():
@@ -26,8 +42,11 @@ def check_copies_between_devices():
     there = source.to("cuda:1", non_blocking=True)
     back = there.cpu()
     assert torch.equal(back, torch.arange(100_000, dtype=torch.float32))
-    strided = source.view(100, 1000)[:, ::2].to("cuda:1")
+    strided = source.view(100, 1000)[:, ::2].to("cuda:1")  # by a kernel that writes to the other device
     assert strided.shape == (100, 500)
+    # Memory that came after PyTorch had asked for peer access.
+    later = torch.empty(40 << 20, dtype=torch.uint8, device="cuda:1")
+    later[::3].copy_(torch.empty(40 << 20, dtype=torch.uint8, device="cuda:0")[::3])
 
 
 def check_limits_are_of_one_device():

@@ -179,6 +179,14 @@ TEST_F(ProcessRuntimeTest, TurnsAMemoryFractionIntoALimitOfTheDevice) {
   EXPECT_EQ(runtime.set_memory_fraction(DeviceId{7}, 0.5).code, StatusCode::kInvalidArgument);
 }
 
+TEST_F(ProcessRuntimeTest, KeepsTheFractionOfADeviceForItsFirstRequest) {
+  ProcessRuntime& runtime = leaked({}, parts());
+  ASSERT_TRUE(runtime.set_memory_fraction(DeviceId{1}, 0.25).ok());
+  EXPECT_EQ(opened_, 0) << "a limit is no reason to make a context";
+  device::sim::SimDevice device(*gpu_, DeviceId{1});
+  EXPECT_EQ((*runtime.allocator(DeviceId{1}))->limit(), device.capabilities().total_memory / 4);
+}
+
 TEST_F(ProcessRuntimeTest, OpensAnOwnersMemoryToAPeer) {
   ProcessRuntime::Parts with_peers = parts();
   std::vector<std::pair<int, int>> allowed;
