@@ -271,7 +271,7 @@ class OwnedCollector final : public KernelCollector {
 std::unique_ptr<KernelCollector> KernelCollector::start(record::TraceRecorder& recorder,
                                                         Options options, std::string* why) {
   const base::MutexLock lock(g_start_mutex);
-  if (g_collector.load() != nullptr) {
+  if (const Collector* collector = g_collector.load(); collector != nullptr && collector->is_on()) {
     *why = "Kernels are timed already.";
     return nullptr;
   }

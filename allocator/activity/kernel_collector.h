@@ -8,7 +8,7 @@
 // gets CUPTI to itself; ours then ends with a note in the record. Times are within a microsecond of
 // levee's clock, beside what CUPTI itself is off. In a forked child it does nothing. Does not:
 // start threads or load anything before `start`. Thread safety: all methods from any thread. Costs:
-// about 0.3 us a kernel on CUPTI's own thread; on launching threads what CUPTI takes.
+// about 0.1 us a kernel on CUPTI's own thread; on launching threads what CUPTI takes.
 #pragma once
 
 #include <cstdint>

@@ -199,6 +199,7 @@ void TraceRecorder::start_writer() noexcept {
     turn_off("recording is off: its thread cannot be started. The program goes on.");
     return;
   }
+  has_writer_.store(true, std::memory_order_relaxed);
   phase_.store(Phase::kRunning, std::memory_order_release);
 }
 
@@ -283,7 +284,8 @@ void TraceRecorder::finish(std::string_view reason) {
   Phase expected = Phase::kIdle;
   if (phase_.compare_exchange_strong(expected, Phase::kOver)) return;  // nothing was recorded
   while (phase_.load(std::memory_order_acquire) == Phase::kStarting)
-    ::sched_yield();  // a thread is being created
+    ::sched_yield();                                         // a thread is being created
+  if (!has_writer_.load(std::memory_order_relaxed)) return;  // finished before, or never started
 
   bool joins = false;
   {

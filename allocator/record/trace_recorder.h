@@ -148,6 +148,7 @@ class TraceRecorder final : public Recorder {
   std::vector<ThreadLog> logs_;
   NameTable names_;
   pthread_t writer_thread_{};  // set before kRunning
+  std::atomic<bool> has_writer_{false};
 
   base::Mutex activity_mutex_;
   std::vector<Event> activity_ LEVEE_GUARDED_BY(activity_mutex_);
