@@ -127,6 +127,10 @@ TEST_F(Judge, TheLegacyStreamIsOrderedWithBlockingStreamsAndNotWithOthers) {
   run(kLegacy, 1_us);  // waits for the blocking stream
   hand_out(kLegacy, block, 1_MiB);
   give_back(kLegacy, block, 1_MiB);
+  hand_out(blocking, block, 1_MiB);  // and back again
+  give_back(blocking, block, 1_MiB);
+  hand_out(kLegacy, block, 1_MiB);
+  give_back(kLegacy, block, 1_MiB);
   EXPECT_THAT(take_hazards(), IsEmpty());
   hand_out(s1, block, 1_MiB);  // s1 is non-blocking
   EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
