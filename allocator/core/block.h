@@ -49,6 +49,7 @@ struct BlockRecord {
   Stamp freed;        ///< waiting: its own stream, when it was given back
   Stamp filed_under;  ///< waiting: the stamp whose stream's list it is in
   BlockRecord* next_waiting = nullptr;
+  BlockRecord* next_fragment = nullptr;  ///< kFragment: the next one that begins in its granule
   Age::Moment birth;
   Predictor::Ticket* ticket = nullptr;  ///< of the predictor; large blocks alone
 

@@ -55,7 +55,11 @@ void BlockMap::unmark_zone(DeviceAddr base, Bytes bytes, ZoneIndex zone) {
 
 void BlockMap::set_block(BlockRecord* block) {
   if (block->kind == BlockKind::kFragment) {
-    fragments_.emplace(block->addr, block);
+    BlockRecord** at =
+        &leaf_of(block->addr).fragments[(block->addr.value >> kGranuleShift) & kLeafMask];
+    while (*at != nullptr && (*at)->addr < block->addr) at = &(*at)->next_fragment;
+    block->next_fragment = *at;
+    *at = block;
     return;
   }
   std::atomic<std::uintptr_t>& at = word(block->addr);
@@ -66,7 +70,10 @@ void BlockMap::set_block(BlockRecord* block) {
 
 void BlockMap::clear_block(const BlockRecord* block) {
   if (block->kind == BlockKind::kFragment) {
-    fragments_.erase(block->addr);
+    BlockRecord** at =
+        &leaf_of(block->addr).fragments[(block->addr.value >> kGranuleShift) & kLeafMask];
+    while (*at != block) at = &(*at)->next_fragment;
+    *at = block->next_fragment;
     return;
   }
   word(block->addr).store(0, std::memory_order_release);
@@ -92,9 +99,10 @@ bool BlockMap::is_chunk_start(DeviceAddr at, const Chunk* chunk) {
 BlockRecord* BlockMap::block_at(DeviceAddr addr) const {
   const GranuleEntry entry = lookup(addr);
   if (!entry.is_empty() && !entry.is_chunk() && entry.block()->addr == addr) return entry.block();
-  if (fragments_.empty()) return nullptr;
-  const auto fragment = fragments_.find(addr);
-  return fragment == fragments_.end() ? nullptr : fragment->second;
+  for (BlockRecord* f = first_fragment(addr); f != nullptr; f = f->next_fragment) {
+    if (f->addr == addr) return f;
+  }
+  return nullptr;
 }
 
 BlockRecord* BlockMap::block_containing(DeviceAddr addr) const {
@@ -102,23 +110,19 @@ BlockRecord* BlockMap::block_containing(DeviceAddr addr) const {
   if (zone.is_none()) return nullptr;
   // The block with the highest start at or below `addr` contains it, or none does.
   BlockRecord* nearest = nullptr;
-  auto fragment = fragments_.upper_bound(addr);
-  if (fragment != fragments_.begin()) nearest = std::prev(fragment)->second;
-  std::uint64_t granule = addr.value >> kGranuleShift;
-  for (;; --granule) {
+  for (std::uint64_t granule = addr.value >> kGranuleShift; nearest == nullptr; --granule) {
     const DeviceAddr at{granule << kGranuleShift};
     if (zone_of(at) != zone) break;
-    if (nearest != nullptr && nearest->addr >= at + Bytes{1ULL << kGranuleShift}) break;
     const GranuleEntry entry = lookup(at);
     if (entry.is_chunk()) break;
-    if (!entry.is_empty() && entry.block()->addr <= addr) {
-      if (nearest == nullptr || nearest->addr < entry.block()->addr) nearest = entry.block();
-      break;
+    if (!entry.is_empty() && entry.block()->addr <= addr) nearest = entry.block();
+    for (BlockRecord* f = first_fragment(at); f != nullptr && f->addr <= addr;
+         f = f->next_fragment) {
+      if (nearest == nullptr || nearest->addr < f->addr) nearest = f;
     }
     if (granule == 0) break;
   }
-  if (nearest == nullptr || addr >= nearest->addr + nearest->span) return nullptr;
-  return nearest->zone == zone ? nearest : nullptr;
+  return nearest != nullptr && addr < nearest->addr + nearest->span ? nearest : nullptr;
 }
 
 }  // namespace levee::core

@@ -3,16 +3,15 @@
 // The address space is cut into granules of 1 MiB. A block above 1 MiB begins in each granule at
 // most once, and a chunk (the 2 MiB page of small blocks) covers whole granules, so one word a
 // granule says everything: nothing, a block record, or a chunk. Small blocks that lie in a large
-// run (fragments) are few and kept apart in an ordered map. A second table of the same shape says
-// which zone each granule belongs to. Owns: the tables. Promises: `lookup` and `zone_of` may run
-// without the lock, concurrently with changes elsewhere; what they return for a live block's
-// address is stable. Does not: own records. Changes are guarded by the pool lock. Cost: 3 loads for
-// `lookup`.
+// run (fragments) are few; each granule has a list of those that begin in it. A second table of the
+// same shape says which zone each granule belongs to. Owns: the tables. Promises: `lookup` and
+// `zone_of` may run without the lock, concurrently with changes elsewhere; what they return for a
+// live block's address is stable. Does not: own records. Changes are guarded by the pool lock.
+// Cost: 3 loads for `lookup`.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -89,29 +88,26 @@ class BlockMap {
   /// Calls f(BlockRecord&) and g(Chunk&) in order of address for everything in [base, base+bytes).
   template <typename F, typename G>
   void for_each(DeviceAddr base, Bytes bytes, F&& f, G&& g) const {
-    auto fragment = fragments_.lower_bound(base);
     const DeviceAddr end = base + bytes;
-    const auto fragments_below = [&](DeviceAddr limit) {
-      while (fragment != fragments_.end() && fragment->first < limit) {
-        f(*fragment->second);
-        ++fragment;
-      }
-    };
     std::uint64_t granule = base.value >> kGranuleShift;
     const std::uint64_t last = (end.value - 1) >> kGranuleShift;
     for (; granule <= last; ++granule) {
       const DeviceAddr at{granule << kGranuleShift};
       const GranuleEntry entry = lookup(at);
-      if (entry.is_empty()) continue;
+      BlockRecord* fragment = first_fragment(at);
+      const auto fragments_below = [&](DeviceAddr limit) {
+        for (; fragment != nullptr && fragment->addr < limit; fragment = fragment->next_fragment) {
+          if (fragment->addr >= base && fragment->addr < end) f(*fragment);
+        }
+      };
       if (entry.is_chunk()) {
-        fragments_below(at);
         if (is_chunk_start(at, entry.chunk()) && at >= base && at < end) g(*entry.chunk());
-      } else if (entry.block()->addr >= base && entry.block()->addr < end) {
+      } else if (!entry.is_empty() && entry.block()->addr >= base && entry.block()->addr < end) {
         fragments_below(entry.block()->addr);
         f(*entry.block());
       }
+      fragments_below(end);
     }
-    fragments_below(end);
   }
 
  private:
@@ -124,8 +120,16 @@ class BlockMap {
     Leaf();
     std::atomic<std::uintptr_t> words[1U << kLeafBits];
     std::atomic<std::uint32_t> zones[1U << kLeafBits];
+    BlockRecord* fragments[1U << kLeafBits] = {};  // by address; under the pool lock alone
   };
 
+  BlockRecord* first_fragment(DeviceAddr addr) const {
+    const std::uint64_t granule = addr.value >> kGranuleShift;
+    const std::uint64_t top = granule >> kLeafBits;
+    if (top >= kTopEntries) return nullptr;
+    const Leaf* leaf = tops_[top].load(std::memory_order_relaxed);
+    return leaf == nullptr ? nullptr : leaf->fragments[granule & kLeafMask];
+  }
   static bool is_chunk_start(DeviceAddr at, const Chunk* chunk);
   Leaf& leaf_of(DeviceAddr addr);
   std::atomic<std::uintptr_t>& word(DeviceAddr addr) {
@@ -134,7 +138,6 @@ class BlockMap {
 
   std::unique_ptr<std::atomic<Leaf*>[]> tops_;  // one for each GiB
   std::vector<std::unique_ptr<Leaf>> leaves_;   // never given back: readers hold no lock
-  std::map<DeviceAddr, BlockRecord*> fragments_;
 };
 
 }  // namespace levee::core

@@ -48,11 +48,8 @@ Result<Block> DeviceAllocator::allocate_here(Bytes requested, StreamId stream, O
   State& state = *state_;
   Request request;
   request.requested = requested;
-  if (requested > kLargestRequest) [[unlikely]] {
-    // More than any device has: the answer needs no search, but the report its numbers.
-    request.requested = kLargestRequest;
-  }
-  request.bytes = allocated_size(request.requested);
+  // More than any device has: no arithmetic on it, but it takes the same way to its report.
+  request.bytes = allocated_size(std::min(requested, kLargestRequest));
   Route route;
   if (state.has_regions.load(std::memory_order_acquire)) [[unlikely]] {
     const Result<Route> routed = route_slow(stream);

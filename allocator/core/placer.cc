@@ -56,6 +56,16 @@ PlaceFilter Placer::filter_for(const Request& request) const {
 Placer::Served Placer::serve(const Request& request) {
   Pool& pool = state_.pools[request.pool];
   if (request.is_capturing && pool.is_private() && !pool.is_captured) capture(pool);
+  Served served = serve_in(request, pool);
+  if (served.outcome != Outcome::kMiss) return served;
+  // The chunk that was kept in case small blocks come back is worth more as a page now.
+  Chunk* spare = pool.small.take_spare();
+  if (spare == nullptr) return served;
+  give_back_chunk(pool, spare);
+  return serve_in(request, pool);
+}
+
+Placer::Served Placer::serve_in(const Request& request, Pool& pool) {
   if (!request.is_small() || pool.is_unsplit) return serve_large(request, pool);
   const Served served =
       is_slab_size(request.bytes) ? serve_object(request, pool) : serve_range(request, pool);
@@ -243,7 +253,7 @@ Placer::Served Placer::finish(const Request& request, Pool& pool, BlockRecord* b
   ++pool.live_count;
   pool.active_bytes += block->bytes;
   state_.counters.on_alloc(block->bytes, block->requested, block->span);
-  state_.note_use(block->addr, block->bytes, block->stream, UseKind::kHandOut);
+  state_.note_use(block->addr, block->bytes, block->stream, request.use);
   state_.emit(EventKind::kAlloc, state_.streams.lane(block->stream), block->addr.value,
               pack_sizes(block->requested, block->bytes), pool.record_index,
               SlowPathContext::current());
@@ -256,7 +266,7 @@ Placer::Served Placer::finish_object(const Request& request, Pool& pool, SmallHe
   ++pool.live_count;
   pool.active_bytes += request.bytes;
   state_.counters.on_alloc(request.bytes, request.requested, class_bytes(object.slab->size_class));
-  state_.note_use(addr, request.bytes, request.stream, UseKind::kHandOut);
+  state_.note_use(addr, request.bytes, request.stream, request.use);
   state_.emit(EventKind::kAlloc, state_.streams.lane(request.stream), addr.value,
               pack_sizes(request.requested, request.bytes), pool.record_index,
               SlowPathContext::current());
@@ -586,6 +596,7 @@ bool Placer::place_exactly(const Exact& exact, PoolIndex pool_index) {
   request.bytes = exact.bytes;
   request.stream = exact.stream;
   request.pool = pool_index;
+  request.use = UseKind::kRestore;
   const auto order_after = [&](const Place& place) {
     return order(exact.stream, exact.bytes,
                  [&](auto&& visit) { state_.space.for_each_stamp(place.zone, place.run, visit); });

@@ -78,6 +78,7 @@ class Placer {
  private:
   struct Located;  // what begins at an address
 
+  Served serve_in(const Request& request, Pool& pool);
   Served serve_object(const Request& request, Pool& pool);
   Served serve_range(const Request& request, Pool& pool);
   Served serve_large(const Request& request, Pool& pool);

@@ -83,6 +83,12 @@ class SmallHeap {
   /// their bytes back to the space and then calls `destroy_chunk`.
   std::vector<Chunk*> release_idle();
   void destroy_chunk(Chunk* chunk);
+  /// Takes the spare chunk out of the heap, as `release_idle` would; null if there is none.
+  Chunk* take_spare() {
+    Chunk* spare = spare_;
+    if (spare != nullptr) remove_chunk(spare);
+    return spare;
+  }
 
   // Restoring a checkpoint: exactly these bytes. False if they are not free or the slab differs.
   bool take_object_at(Chunk* chunk, DeviceAddr addr, SizeClass size_class, StreamIndex stream,

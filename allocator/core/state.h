@@ -43,6 +43,7 @@ struct Request {
   bool is_capturing =
       false;  ///< its stream captures: no memory that needs a wait, no synchronising
   Predictor::Ticket* ticket = nullptr;
+  device::UseKind use = device::UseKind::kHandOut;  ///< what a judging device is told
 
   bool is_small() const { return core::is_small(bytes); }
 };
@@ -88,7 +89,11 @@ struct State {
   bool is_recording() const { return recorder != nullptr && recorder->enabled(); }
   void emit(EventKind kind, LaneId lane, std::uint64_t a, std::uint64_t b, std::uint16_t aux = 0,
             ContextId context = {}) {
-    if (is_recording()) recorder->record(kind, lane, a, b, aux, context);
+    // What concerns the device as a whole is told on its default stream's lane: readers tell
+    // devices apart by lanes.
+    if (is_recording()) {
+      recorder->record(kind, lane.value == 0 ? device.lane() : lane, a, b, aux, context);
+    }
   }
   /// A checkpoint of the two main numbers, for readers that skip through the record.
   void emit_counters() {

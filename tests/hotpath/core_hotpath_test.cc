@@ -1,0 +1,192 @@
+// What a cache hit may cost: no device call, no heap allocation, one lock, no clock read while
+// nothing is recorded. Each test warms the allocator up, then counts over many requests.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "allocator/base/clock.h"
+#include "allocator/core/make_allocator.h"
+#include "allocator/device/sim/gpu_model.h"
+#include "allocator/device/sim/sim_device.h"
+#include "tests/support/heap_count.h"
+
+namespace levee::core {
+namespace {
+
+using device::sim::CallKind;
+
+// A judging device, as far as the allocator can tell, that counts pool locks and passes all else
+// on.
+class LockCountingDevice final : public device::Device {
+ public:
+  explicit LockCountingDevice(device::Device& real)
+      : real_(real), capabilities_(real.capabilities()) {
+    capabilities_.judges_use = true;
+  }
+  int locks() const { return locks_; }
+
+  DeviceId id() const override { return real_.id(); }
+  const device::Capabilities& capabilities() const override { return capabilities_; }
+  Result<device::MemoryInfo> memory_info() override { return real_.memory_info(); }
+  Result<DeviceAddr> allocate(Bytes bytes) override { return real_.allocate(bytes); }
+  Status release(DeviceAddr addr) override { return real_.release(addr); }
+  Result<DeviceAddr> reserve_range(Bytes bytes, Bytes alignment) override {
+    return real_.reserve_range(bytes, alignment);
+  }
+  Status free_range(DeviceAddr addr, Bytes bytes) override { return real_.free_range(addr, bytes); }
+  Result<HandleId> create_handle(Bytes bytes) override { return real_.create_handle(bytes); }
+  Status release_handle(HandleId handle) override { return real_.release_handle(handle); }
+  Status map(DeviceAddr addr, Bytes bytes, HandleId handle) override {
+    return real_.map(addr, bytes, handle);
+  }
+  Status set_access(DeviceAddr addr, Bytes bytes) override { return real_.set_access(addr, bytes); }
+  Status unmap(DeviceAddr addr, Bytes bytes) override { return real_.unmap(addr, bytes); }
+  Result<EventId> create_event() override { return real_.create_event(); }
+  Status destroy_event(EventId event) override { return real_.destroy_event(event); }
+  Status record_event(EventId event, StreamId stream) override {
+    return real_.record_event(event, stream);
+  }
+  Status query_event(EventId event) override { return real_.query_event(event); }
+  Status wait_event(StreamId stream, EventId event) override {
+    return real_.wait_event(stream, event);
+  }
+  Status synchronize_event(EventId event) override { return real_.synchronize_event(event); }
+  Status synchronize_stream(StreamId stream) override { return real_.synchronize_stream(stream); }
+  Status synchronize_device() override { return real_.synchronize_device(); }
+  Result<device::CaptureInfo> capture_info(StreamId stream) override {
+    return real_.capture_info(stream);
+  }
+  void note_pool_lock(bool held) override {
+    if (held) ++locks_;
+  }
+
+ private:
+  device::Device& real_;
+  device::Capabilities capabilities_;
+  int locks_ = 0;
+};
+
+int clock_reads = 0;
+
+class HotPath : public testing::Test {
+ protected:
+  HotPath() : model_(quiet()), real_(model_, DeviceId{0}), device_(real_) {
+    Result<std::unique_ptr<Allocator>> made = make_allocator(device_, Config{}, nullptr);
+    allocator_ = std::move(made.value());
+  }
+  static device::sim::ModelConfig quiet() {
+    device::sim::ModelConfig config;
+    config.judge = device::sim::JudgeMode::kOff;
+    return config;
+  }
+
+  void pair(Bytes bytes, StreamId stream = StreamId{0}) {
+    const Result<Block> block = allocator_->allocate(bytes, stream);
+    ASSERT_TRUE(block.ok());
+    ASSERT_TRUE(allocator_->free(block->addr).ok());
+  }
+  // Blocks of many sizes come and go in no particular order; each place always holds the same size.
+  void churn(std::vector<DeviceAddr>& live, std::uint64_t seed, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+      const std::size_t at = (seed >> 33) % live.size();
+      if (!live[at].is_null()) {
+        ASSERT_TRUE(allocator_->free(live[at]).ok());
+      }
+      const Bytes bytes = at % 3 == 0 ? 64_KiB * (17 + at % 100) : 700_B * (1 + at);
+      const Result<Block> block = allocator_->allocate(bytes, StreamId{0});
+      ASSERT_TRUE(block.ok());
+      live[at] = block->addr;
+    }
+  }
+
+  template <typename F>
+  void expect_free_of_charge(int locks, F&& work) {
+    const std::uint64_t calls = model_.total_calls();
+    const int locks_before = device_.locks();
+    clock_reads = 0;
+    const base::ScopedClockForTest clock([] {
+      ++clock_reads;
+      return Nanos{1};
+    });
+    const test::HeapCount heap;
+    work();
+    const std::uint64_t allocations = heap.value();
+    EXPECT_EQ(model_.total_calls() - calls, 0U) << "device calls";
+    EXPECT_EQ(allocations, 0U) << "heap allocations";
+    EXPECT_LE(device_.locks() - locks_before, locks) << "locks";
+    EXPECT_EQ(clock_reads, 0) << "clock reads while nothing is recorded";
+  }
+
+  device::sim::GpuModel model_;
+  device::sim::SimDevice real_;
+  LockCountingDevice device_;
+  std::unique_ptr<Allocator> allocator_;
+};
+
+TEST_F(HotPath, AHitOfAnySizeTakesOneLockAndNothingElse) {
+  for (Bytes bytes : {1_B, 512_B, 4_KiB, 16_KiB, 17_KiB, 1_MiB, 2_MiB, 3_MiB, 64_MiB, 1_GiB}) {
+    SCOPED_TRACE(bytes.value);
+    for (int i = 0; i < 3; ++i) pair(bytes);
+    expect_free_of_charge(200, [&] {
+      for (int i = 0; i < 100; ++i) pair(bytes);
+    });
+  }
+}
+
+TEST_F(HotPath, ChurnCostsNothingOnceItFits) {
+  std::vector<DeviceAddr> live(256);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) churn(live, seed, 4000);
+  expect_free_of_charge(8000, [&] { churn(live, 1, 4000); });
+}
+
+TEST_F(HotPath, AStreamThatReusesItsOwnMemoryRecordsNoEvent) {
+  const StreamId side = *model_.create_stream(DeviceId{0});
+  for (int i = 0; i < 3; ++i) {
+    pair(8_MiB, side);
+    pair(3_KiB, side);
+  }
+  expect_free_of_charge(400, [&] {
+    for (int i = 0; i < 100; ++i) {
+      pair(8_MiB, side);
+      pair(3_KiB, side);
+    }
+  });
+  EXPECT_EQ(allocator_->stats().num_event_records, 0);
+}
+
+TEST_F(HotPath, PredictionAllocatesNothingOnceWarm) {
+  std::vector<DeviceAddr> live(64);
+  for (int step = 0; step < 30; ++step) {
+    allocator_->mark_step();
+    churn(live, 7, 500);
+  }
+  expect_free_of_charge(1000, [&] { churn(live, 7, 500); });
+}
+
+TEST_F(HotPath, HandOversBetweenStreamsRecordOnceAndWaitOnceForAnEpoch) {
+  const StreamId a = *model_.create_stream(DeviceId{0});
+  const StreamId b = *model_.create_stream(DeviceId{0});
+  // Eight blocks freed in one epoch of `a`, then needed by `b` one after the other.
+  const auto hand_over = [&] {
+    std::vector<DeviceAddr> blocks;
+    for (int i = 0; i < 8; ++i) blocks.push_back(allocator_->allocate(6_MiB, a)->addr);
+    for (DeviceAddr addr : blocks) ASSERT_TRUE(allocator_->free(addr).ok());
+    blocks.clear();
+    for (int i = 0; i < 8; ++i) blocks.push_back(allocator_->allocate(6_MiB, b)->addr);
+    for (DeviceAddr addr : blocks) ASSERT_TRUE(allocator_->free(addr).ok());
+  };
+  hand_over();
+  model_.reset_call_counts();
+  const int rounds = 10;
+  for (int i = 0; i < rounds; ++i) hand_over();
+  // From a to b, and back: two hand-overs a round.
+  EXPECT_LE(model_.calls(CallKind::kRecordEvent), 2U * rounds);
+  EXPECT_LE(model_.calls(CallKind::kWaitEvent), 2U * rounds);
+  EXPECT_EQ(model_.calls(CallKind::kMap), 0U);
+  EXPECT_EQ(model_.calls(CallKind::kCreateHandle), 0U);
+}
+
+}  // namespace
+}  // namespace levee::core

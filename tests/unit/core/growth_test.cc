@@ -1,0 +1,66 @@
+#include "allocator/core/growth.h"
+
+#include <gtest/gtest.h>
+
+namespace levee::core {
+namespace {
+
+class GrowthTest : public testing::Test {
+ protected:
+  GrowthTest() : space_(2_MiB) {
+    zone_ = space_.add_zone(DeviceAddr{1ULL << 32}, 64_MiB, kDefaultPool, ZoneRole::kPrimary);
+  }
+  void fill(std::uint32_t from, std::uint32_t to) {
+    for (std::uint32_t i = from; i < to; ++i) {
+      space_.attach(space_.add_page(HandleId{i + 1}, 1, kDefaultPool), Slot{zone_, i});
+    }
+  }
+  Space space_;
+  ZoneIndex zone_;
+};
+
+TEST_F(GrowthTest, AnEmptyZoneGrowsByTheRequest) {
+  const GrowthPlan plan = plan_growth(space_, zone_, 5_MiB);
+  EXPECT_EQ(plan.units, 3U);
+  ASSERT_EQ(plan.stretches.size(), 1U);
+  EXPECT_EQ(plan.stretches[0].first_unit, 0U);
+}
+
+TEST_F(GrowthTest, TheFreeTailIsUsed) {
+  fill(0, 4);
+  space_.occupy(zone_, core::Run{0_B, 5_MiB}, kDefaultPool);
+  EXPECT_EQ(plan_growth(space_, zone_, 5_MiB).units, 1U);
+  EXPECT_EQ(plan_growth(space_, zone_, 3_MiB + 512_B).units, 1U);
+}
+
+TEST_F(GrowthTest, AHoleIsFilledWhereThatIsLess) {
+  fill(0, 2);
+  fill(3, 6);  // unit 2 was given back
+  space_.occupy(zone_, core::Run{0_B, 2_MiB}, kDefaultPool);
+  space_.occupy(zone_, core::Run{8_MiB, 4_MiB}, kDefaultPool);
+  // Free: unit 1, [hole at 2], unit 3; nothing at the end.
+  const GrowthPlan plan = plan_growth(space_, zone_, 6_MiB);
+  ASSERT_EQ(plan.stretches.size(), 1U);
+  EXPECT_EQ(plan.stretches[0].first_unit, 2U);
+  EXPECT_EQ(plan.units, 1U);
+}
+
+TEST_F(GrowthTest, AFullRangeHasNoPlan) {
+  fill(0, 32);
+  space_.occupy(zone_, core::Run{0_B, 64_MiB}, kDefaultPool);
+  EXPECT_TRUE(plan_growth(space_, zone_, 2_MiB).empty());
+  EXPECT_TRUE(plan_fill(space_, zone_, 1).empty());
+}
+
+TEST_F(GrowthTest, FillTakesHolesFirst) {
+  fill(0, 2);
+  fill(3, 4);
+  const GrowthPlan plan = plan_fill(space_, zone_, 3);
+  ASSERT_EQ(plan.stretches.size(), 2U);
+  EXPECT_EQ(plan.stretches[0].first_unit, 2U);
+  EXPECT_EQ(plan.stretches[1].first_unit, 4U);
+  EXPECT_EQ(plan.stretches[1].units, 2U);
+}
+
+}  // namespace
+}  // namespace levee::core

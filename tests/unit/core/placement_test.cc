@@ -1,0 +1,70 @@
+#include "allocator/core/placement.h"
+
+#include <gtest/gtest.h>
+
+namespace levee::core {
+namespace {
+
+class PlacementTest : public testing::Test {
+ protected:
+  PlacementTest() : space_(2_MiB) {
+    primary_ = space_.add_zone(DeviceAddr{1ULL << 32}, 1_GiB, kDefaultPool, ZoneRole::kPrimary);
+    fill(primary_, 16);
+  }
+  void fill(ZoneIndex zone, std::uint32_t units) {
+    for (std::uint32_t i = 0; i < units; ++i) {
+      space_.attach(space_.add_page(HandleId{++handles_}, 1, kDefaultPool), Slot{zone, i});
+    }
+  }
+  std::optional<Place> choose(Bytes bytes, Lifetime lifetime, const PlaceFilter& accept = {}) {
+    return choose_place(space_, SearchScope{primary_, others_}, bytes, lifetime, accept);
+  }
+
+  Space space_;
+  ZoneIndex primary_;
+  std::vector<ZoneIndex> others_;
+  std::uint64_t handles_ = 0;
+};
+
+TEST_F(PlacementTest, LongLivedGoesToTheBottomShortLivedToTheTop) {
+  EXPECT_EQ(choose(3_MiB, Lifetime::kLong)->run, (core::Run{0_B, 3_MiB}));
+  EXPECT_EQ(choose(3_MiB, Lifetime::kShort)->run, (core::Run{29_MiB, 3_MiB}));
+}
+
+TEST_F(PlacementTest, TheShortestAliasRunServesWhatThePrimaryCannot) {
+  const ZoneIndex wide =
+      space_.add_zone(DeviceAddr{2ULL << 32}, 1_GiB, kDefaultPool, ZoneRole::kAlias);
+  const ZoneIndex narrow =
+      space_.add_zone(DeviceAddr{3ULL << 32}, 1_GiB, kDefaultPool, ZoneRole::kAlias);
+  fill(wide, 20);
+  fill(narrow, 18);
+  others_ = {wide, narrow};
+  const auto place = choose(34_MiB, Lifetime::kShort);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->zone, narrow);
+  EXPECT_FALSE(choose(42_MiB, Lifetime::kLong).has_value());
+}
+
+TEST_F(PlacementTest, RefusedCandidatesAreSkipped) {
+  space_.occupy(primary_, core::Run{8_MiB, 2_MiB}, kDefaultPool);
+  const auto place =
+      choose(4_MiB, Lifetime::kLong, [](const Place& p) { return p.run.begin >= 8_MiB; });
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->run, (core::Run{10_MiB, 4_MiB}));
+}
+
+TEST_F(PlacementTest, AlignedPlacesBeginAtAMultiple) {
+  space_.occupy(primary_, core::Run{0_B, 1_MiB}, kDefaultPool);
+  const auto place = choose_aligned_place(space_, SearchScope{primary_, {}}, 2_MiB, 2_MiB);
+  EXPECT_EQ(place->run, (core::Run{2_MiB, 2_MiB}));
+}
+
+TEST_F(PlacementTest, AFragmentIsTheShortestRun) {
+  space_.occupy(primary_, core::Run{0_B, 10_MiB}, kDefaultPool);
+  space_.occupy(primary_, core::Run{11_MiB, 10_MiB}, kDefaultPool);
+  const auto place = choose_fragment(space_, SearchScope{primary_, {}}, 512_KiB);
+  EXPECT_EQ(place->run, (core::Run{10_MiB, 512_KiB}));
+}
+
+}  // namespace
+}  // namespace levee::core

@@ -1,0 +1,75 @@
+#include "allocator/core/stitcher.h"
+
+#include <gtest/gtest.h>
+
+namespace levee::core {
+namespace {
+
+class StitcherTest : public testing::Test {
+ protected:
+  StitcherTest() : space_(2_MiB) {
+    primary_ = space_.add_zone(DeviceAddr{1ULL << 32}, 1_GiB, kDefaultPool, ZoneRole::kPrimary);
+    for (std::uint32_t i = 0; i < 10; ++i) {
+      space_.attach(space_.add_page(HandleId{i + 1}, 1, kDefaultPool), Slot{primary_, i});
+    }
+    // Live: pages 2 and 7. Free runs of two, four and two pages.
+    space_.occupy(primary_, core::Run{4_MiB, 2_MiB}, kDefaultPool);
+    space_.occupy(primary_, core::Run{14_MiB, 2_MiB}, kDefaultPool);
+  }
+  StitchPlan plan(Bytes bytes) const {
+    StitchRequest request;
+    request.bytes = bytes;
+    request.scope = SearchScope{primary_, others_};
+    request.pool = kDefaultPool;
+    return make_stitcher(StitchMode::kAlias)->plan(space_, request);
+  }
+
+  Space space_;
+  ZoneIndex primary_;
+  std::vector<ZoneIndex> others_;
+};
+
+TEST_F(StitcherTest, FreePagesOfTheLongestRunsGoSideBySide) {
+  const StitchPlan p = plan(11_MiB);
+  EXPECT_TRUE(p.needs_zone);
+  EXPECT_EQ(p.units, 6U);
+  EXPECT_EQ(p.missing, 0U);
+  EXPECT_EQ(p.pages.front(), PageIndex{3}) << "the run of four first";
+}
+
+TEST_F(StitcherTest, SaysWhatIsMissing) {
+  EXPECT_EQ(plan(20_MiB).missing, 2U);
+}
+
+TEST_F(StitcherTest, AnAliasZoneIsExtendedWithPagesItDoesNotHold) {
+  const ZoneIndex alias =
+      space_.add_zone(DeviceAddr{2ULL << 32}, 1_GiB, kDefaultPool, ZoneRole::kAlias);
+  space_.attach(PageIndex{3}, Slot{alias, 0});
+  space_.attach(PageIndex{4}, Slot{alias, 1});
+  others_ = {alias};
+  const StitchPlan p = plan(9_MiB);
+  EXPECT_FALSE(p.needs_zone);
+  EXPECT_EQ(p.zone, alias);
+  EXPECT_EQ(p.first_unit, 2U);
+  EXPECT_EQ(p.units, 3U);
+  for (PageIndex page : p.pages) EXPECT_EQ(space_.page(page).mapping_in(alias), nullptr);
+}
+
+TEST_F(StitcherTest, LiveWithheldAndPinnedPagesAreLeftAlone) {
+  space_.withhold(PageIndex{0});
+  for (PageIndex page : plan(12_MiB).pages) {
+    EXPECT_NE(page, PageIndex{0});
+    EXPECT_NE(page, PageIndex{2});
+    EXPECT_NE(page, PageIndex{7});
+  }
+}
+
+TEST_F(StitcherTest, NoneNeverStitches) {
+  StitchRequest request;
+  request.bytes = 6_MiB;
+  request.scope = SearchScope{primary_, {}};
+  EXPECT_EQ(make_stitcher(StitchMode::kNone)->plan(space_, request).missing, 3U);
+}
+
+}  // namespace
+}  // namespace levee::core
