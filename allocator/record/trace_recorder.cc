@@ -91,8 +91,21 @@ std::uint64_t TraceRecorder::stamp() const noexcept {
 void TraceRecorder::record(EventKind kind, LaneId lane, std::uint64_t a, std::uint64_t b,
                            std::uint16_t aux, ContextId context) noexcept {
   const std::uint32_t context_and_kind = context.value << 8 | static_cast<std::uint32_t>(kind);
+  // One compare for "this thread has a log of ours" and "stamps are ticks". Nothing is called on
+  // this way, so that it needs no frame; all else is in a function that is jumped to.
   const RecorderRegistry::Slot slot = this_thread_slot;
-  if (slot.recorder == id_ && slot.log->used < slot.log->limit) [[likely]] {
+  if (slot.recorder == id_with_ticks_.load(std::memory_order_relaxed) &&
+      slot.log->used < slot.log->limit) [[likely]] {
+    slot.log->store(Event{read_ticks(), a, b, context_and_kind, lane, aux});
+    return;
+  }
+  record_by_clock(context_and_kind, lane, a, b, aux);
+}
+
+void TraceRecorder::record_by_clock(std::uint32_t context_and_kind, LaneId lane, std::uint64_t a,
+                                    std::uint64_t b, std::uint16_t aux) noexcept {
+  const RecorderRegistry::Slot slot = this_thread_slot;
+  if (slot.recorder == id_ && slot.log->used < slot.log->limit) {
     slot.log->store(Event{stamp(), a, b, context_and_kind, lane, aux});
     return;
   }
@@ -186,6 +199,7 @@ void TraceRecorder::start_writer() noexcept {
   const bool uses_ticks =
       options_.stamps == StampSource::kAuto && ticks_are_usable() && !base::Clock::is_replaced();
   uses_ticks_.store(uses_ticks, std::memory_order_relaxed);
+  if (uses_ticks) id_with_ticks_.store(id_, std::memory_order_relaxed);
   clock_ = std::make_unique<StampClock>(uses_ticks);
 
   // No signal of the program is for this thread.

@@ -106,6 +106,8 @@ class TraceRecorder final : public Recorder {
 
   explicit TraceRecorder(Options options);
 
+  LEVEE_NOINLINE void record_by_clock(std::uint32_t context_and_kind, LaneId lane, std::uint64_t a,
+                                      std::uint64_t b, std::uint16_t aux) noexcept;
   LEVEE_SLOW_PATH void store_slow(Event event, bool needs_stamp) noexcept;
   ThreadLog* current_log_slow() noexcept;
   ThreadLog* claim_log() noexcept;
@@ -138,6 +140,8 @@ class TraceRecorder final : public Recorder {
   const Options options_;
   const std::uint64_t id_;  // never reused, so that a stale thread-local pointer is noticed
   std::atomic<bool> uses_ticks_{false};
+  std::atomic<std::uint64_t> id_with_ticks_{
+      UINT64_MAX};  // `id_` while stamps are ticks, else no recorder's
   std::atomic<Phase> phase_{Phase::kIdle};
   std::atomic<bool> is_child_{false};
   std::atomic<bool> has_failed_{false};
