@@ -42,7 +42,8 @@ def check_copies_between_devices():
     there = source.to("cuda:1", non_blocking=True)
     back = there.cpu()
     assert torch.equal(back, torch.arange(100_000, dtype=torch.float32))
-    strided = source.view(100, 1000)[:, ::2].to("cuda:1")  # by a kernel that writes to the other device
+    # By a kernel that writes to the other device.
+    strided = source.view(100, 1000)[:, ::2].to("cuda:1")
     assert strided.shape == (100, 500)
     # Memory that came after PyTorch had asked for peer access.
     later = torch.empty(40 << 20, dtype=torch.uint8, device="cuda:1")

@@ -10,6 +10,7 @@
 // library allows it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -27,13 +28,15 @@ class Object {
   explicit Object(const char* kind) : kind_(kind) {}
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
-  ~Object() { magic_ = 0; }
+  ~Object() { magic_.store(0, std::memory_order_relaxed); }
 
   /// The object behind a handle; null if `handle` is null or not made here.
   static Object* from(const void* handle) {
     // Handles are const for getters only in name; the object has a lock that must be taken.
     auto* object = static_cast<Object*>(const_cast<void*>(handle));
-    return object != nullptr && object->magic_ == kMagic ? object : nullptr;
+    if (object == nullptr || object->magic_.load(std::memory_order_relaxed) != kMagic)
+      return nullptr;
+    return object;
   }
   /// Makes an object and hands it out through a library's handle type.
   template <typename Handle>
@@ -91,7 +94,9 @@ class Object {
  private:
   static constexpr std::uint64_t kMagic = 0x6C65'7665'6573'696DULL;
 
-  std::uint64_t magic_ = kMagic;
+  // Atomic only so that the compiler keeps the destructor's store: it is what a use after the end
+  // is told by.
+  std::atomic<std::uint64_t> magic_ = kMagic;
   const char* kind_;
   mutable std::mutex mutex_;
   void* stream_ = nullptr;

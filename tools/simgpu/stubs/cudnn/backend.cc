@@ -127,7 +127,7 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
   SIMGPU_TRACE_CALL("cudnn");
   BackendHandle* handle = BackendHandle::from(descriptor);
   if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;
-  handle->magic = 0;
+  handle->magic.store(0);
   delete handle;
   return CUDNN_STATUS_SUCCESS;
 }

@@ -10,6 +10,7 @@
 
 #include <cudnn.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -62,13 +63,14 @@ std::size_t size_of(cudnnBackendAttributeType_t type);
 struct BackendHandle {
   static constexpr std::uint64_t kMagic = 0x6261'636B'656E'6421ULL;
 
-  std::uint64_t magic = kMagic;
+  // Atomic: the store before the end must not be optimised away.
+  std::atomic<std::uint64_t> magic = kMagic;
   std::shared_ptr<BackendDescriptor> descriptor;
 
   /// Null if `handle` is null or none of ours.
   static BackendHandle* from(cudnnBackendDescriptor_t handle) {
     auto* found = static_cast<BackendHandle*>(handle);
-    return found != nullptr && found->magic == kMagic ? found : nullptr;
+    return found != nullptr && found->magic.load() == kMagic ? found : nullptr;
   }
 };
 

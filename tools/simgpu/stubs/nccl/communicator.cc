@@ -15,7 +15,7 @@ ncclComm::ncclComm(const std::string& name, int ranks, int rank)
 }
 
 ncclComm::~ncclComm() {
-  magic_ = 0;
+  magic_.store(0);
   if (!board_.is_open()) return;
   board_.slot(rank_).has_left.store(1, std::memory_order_release);
   board_.notify();

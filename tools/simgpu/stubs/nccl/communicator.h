@@ -25,7 +25,7 @@ struct ncclComm {
 
   /// Null if `handle` is null or no communicator (any more).
   static ncclComm* from(ncclComm_t handle) {
-    return handle != nullptr && handle->magic_ == kMagic ? handle : nullptr;
+    return handle != nullptr && handle->magic_.load() == kMagic ? handle : nullptr;
   }
 
   levee::simgpu::nccl::Board& board() { return board_; }
@@ -64,7 +64,8 @@ struct ncclComm {
  private:
   static constexpr std::uint64_t kMagic = 0x6E63'636C'636F'6D6DULL;
 
-  std::uint64_t magic_ = kMagic;
+  // Atomic: the destructor's store must not be optimised away.
+  std::atomic<std::uint64_t> magic_ = kMagic;
   std::string name_;
   levee::simgpu::nccl::Board board_;
   int rank_;

@@ -9,6 +9,7 @@
 #include <nvrtc.h>
 
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <cstring>
 #include <map>
@@ -25,14 +26,15 @@ constexpr std::array kArchitectures = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110
 struct Program {
   static constexpr std::uint64_t kMagic = 0x6E76'7274'6370'726FULL;
 
-  std::uint64_t magic = kMagic;
+  // Atomic: the store before the end must not be optimised away.
+  std::atomic<std::uint64_t> magic = kMagic;
   std::string source;
   std::map<std::string, std::string> lowered;  ///< name expression -> name in the module
   std::string image;                           ///< empty until compiled
 
   static Program* from(nvrtcProgram handle) {
     auto* program = reinterpret_cast<Program*>(handle);
-    return program != nullptr && program->magic == kMagic ? program : nullptr;
+    return program != nullptr && program->magic.load() == kMagic ? program : nullptr;
   }
 };
 
@@ -133,7 +135,7 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* prog) {
   SIMGPU_TRACE_CALL("nvrtc");
   Program* program = prog == nullptr ? nullptr : Program::from(*prog);
   if (program == nullptr) return NVRTC_ERROR_INVALID_PROGRAM;
-  program->magic = 0;
+  program->magic.store(0);
   delete program;
   *prog = nullptr;
   return NVRTC_SUCCESS;
