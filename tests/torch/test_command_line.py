@@ -295,6 +295,16 @@ def test_sim_refuses_what_it_cannot_start() -> None:
     )
 
 
+def test_sim_finds_levee_in_an_environment_that_is_not_activated() -> None:
+    ran = launch(
+        [sys.executable, "-m", "levee", "sim", "--", "levee", "--version"],
+        gpu=None,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert ran.code == 0, ran.err
+    assert "levee" in ran.out
+
+
 def test_the_package_imports_neither_pytorch_nor_anything_compiled() -> None:
     done = subprocess.run(
         [

@@ -1,11 +1,16 @@
 // Writes recordings for the tests of views and reports: a made-up training run, the same bytes
 // every time.
 //
-//   make_trace storms OUT       40 steps with growth, two storms, an out-of-memory, phases and
-//   kernels make_trace calm OUT         40 steps that fit, silent after warm-up make_trace rank OUT
-//   N       rank N of 4; rank 2 has storms make_trace cut OUT          as storms, without an end:
-//   the process was killed make_trace big OUT EVENTS   that many allocations and frees, some storms
-//   and kernels
+//   make_trace storms OUT
+//       40 steps with growth, two storms, an out-of-memory, phases and kernels
+//   make_trace calm OUT
+//       40 steps that fit, silent after warm-up
+//   make_trace rank OUT N
+//       rank N of 4; rank 2 has storms
+//   make_trace cut OUT
+//       as storms, without an end: the process was killed
+//   make_trace big OUT EVENTS
+//       that many allocations and frees, some storms and kernels
 #include <fcntl.h>
 
 #include <cstdio>

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,9 @@ def run(parsed: argparse.Namespace) -> int:
     if not program:
         raise LeveeError("nothing to run: give a program after --.")
     path = shutil.which(program[0])
+    if path is None and program[0] == "levee":
+        # This very levee, in an environment that was not activated.
+        path, program[:1] = sys.executable, [sys.executable, "-m", "levee"]
     if path is None:
         raise LeveeError(f"there is no program named {program[0]}.")
     os.execve(path, program, {**os.environ, **environment(parsed)})
