@@ -27,13 +27,17 @@ PageIndex PageWork::adopt(HandleId handle, PoolIndex pool) {
   return page;
 }
 
-Result<ZoneIndex> PageWork::add_zone(PoolGuard& guard, Pool& pool, ZoneRole role, Bytes least) {
+Result<ZoneIndex> PageWork::add_zone(PoolGuard& guard, Pool& pool, ZoneRole role, Bytes least,
+                                     Reach reach) {
   const Bytes unit = state_.space.unit();
   const Bytes total = state_.device.capabilities().total_memory;
-  // A zone holds a page once, so the device's memory is as much as one can fill; an eighth more
-  // leaves room where holes are refilled late.
-  Bytes range = round_up(std::max(total + total / 8, least), unit);
   least = round_up(least, unit);
+  // A zone holds a page once, so the device's memory is as much as one can fill. The same again,
+  // for the pool that most memory is in, is room for a long run at the end when holes are many.
+  const Bytes all = pool.is_private() ? total + total / 8 : total * 2;
+  const Bytes now = state_.space.reserved() + state_.space.reserved() / 8;
+  Bytes range =
+      round_up(std::max(reach == Reach::kPagesOfNow ? std::min(now, all) : all, least), unit);
   Result<DeviceAddr> base = StatusCode::kOutOfMemory;
   {
     Unlocked window(guard);
@@ -133,7 +137,8 @@ Status PageWork::stitch(PoolGuard& guard, Pool& pool, StitchPlan plan) {
   const bool moves = state_.stitcher->unmaps_first();
   if (plan.needs_zone) {
     const Result<ZoneIndex> zone =
-        add_zone(guard, pool, moves ? ZoneRole::kPrimary : ZoneRole::kAlias, unit * plan.units);
+        moves ? add_zone(guard, pool, ZoneRole::kPrimary, unit * plan.units)
+              : add_zone(guard, pool, ZoneRole::kAlias, unit * plan.units, Reach::kPagesOfNow);
     if (!zone.ok()) return give_up(zone.status());
     plan.zone = *zone;
     plan.first_unit = 0;

@@ -25,9 +25,12 @@ class PageWork {
  public:
   explicit PageWork(State& state) : state_(state), mapper_(state.device) {}
 
-  /// Reserves addresses for a zone of the pool. At least `least` bytes, as a rule room for the
-  /// whole device.
-  Result<ZoneIndex> add_zone(PoolGuard& guard, Pool& pool, ZoneRole role, Bytes least);
+  /// What a zone's addresses have to suffice for. There may be hundreds of alias zones: as many
+  /// times the memory of a large device is more than the driver has addresses for.
+  enum class Reach : std::uint8_t { kWholeDevice, kPagesOfNow };
+  /// Reserves addresses for a zone of the pool, `least` bytes if there are no more.
+  Result<ZoneIndex> add_zone(PoolGuard& guard, Pool& pool, ZoneRole role, Bytes least,
+                             Reach reach = Reach::kWholeDevice);
 
   struct Grown {
     Status status;

@@ -136,12 +136,19 @@ Bytes SlowPath::budget(const Request& request, double slack) const {
   return peak + Bytes{static_cast<std::uint64_t>(static_cast<double>(peak.value) * slack)};
 }
 
+// Whether free pages can be brought together for the request at all.
+bool SlowPath::can_stitch(const Request& request) const {
+  return state_.stitcher->mode() != StitchMode::kNone &&
+         !(request.is_capturing && state_.stitcher->unmaps_first());
+}
+
 SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request, Pool& pool) {
   const Bytes unit = state_.space.unit();
   const Bytes span = span_of(request, pool);
   ask_device(guard);
+  const auto add_primary = [&] { return pages_.add_zone(guard, pool, ZoneRole::kPrimary, span); };
   if (pool.primary.is_none()) {
-    const Result<ZoneIndex> zone = pages_.add_zone(guard, pool, ZoneRole::kPrimary, span);
+    const Result<ZoneIndex> zone = add_primary();
     if (!zone.ok()) {
       return zone.code() == StatusCode::kOutOfMemory
                  ? Attempt::exhausted(EmergencyCause::kMapFailed)
@@ -151,14 +158,14 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
   // Growth that fails tells how much the device would still give; what is left to try then is
   // decided anew. The second round cannot ask for more than that.
   for (int round = 0; round < 8; ++round) {
+    // Empty where the zone has no addresses left for a run of that length. What is free can still
+    // be stitched, and holes be filled; if not, the pool goes on in a new zone.
     GrowthPlan grow = plan_growth(state_.space, pool.primary, span);
-    if (grow.empty()) {
-      // The zone's addresses are used up: the pool goes on in a new one.
-      const Result<ZoneIndex> zone = pages_.add_zone(guard, pool, ZoneRole::kPrimary, span);
-      if (!zone.ok()) return Attempt::exhausted(EmergencyCause::kMapFailed);
-      grow = plan_growth(state_.space, pool.primary, span);
-      if (grow.empty()) return Attempt::exhausted(EmergencyCause::kMapFailed);
+    if (grow.empty() && !can_stitch(request)) {
+      if (!add_primary().ok()) return Attempt::exhausted(EmergencyCause::kMapFailed);
+      continue;
     }
+    const std::uint32_t grow_units = grow.empty() ? Limits::kNoLimit : grow.units;
     const Room room = room_for(pool);
     const Bytes reserved = state_.space.reserved();
     const auto create = [&](const GrowthPlan& plan) {
@@ -173,7 +180,8 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     const auto again = [&] { return serve_held(guard, request); };
 
     // Live bytes themselves need it.
-    if (grow.units <= room.units && reserved + unit * grow.units <= budget(request, 0) + unit) {
+    if (grow_units <= room.units && !grow.empty() &&
+        reserved + unit * grow_units <= budget(request, 0) + unit) {
       const PageWork::Grown grown = create(grow);
       if (grown.status.ok()) return from_placer(again());
       if (grown.status.code == StatusCode::kDeviceLost) return Attempt::failed(grown.status);
@@ -196,12 +204,16 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       wanted.accepts = [&](const Page& page) { return can_order(request, page); };
     }
     StitchPlan plan = state_.stitcher->plan(state_.space, wanted);
-    if (request.is_capturing && state_.stitcher->unmaps_first()) plan.missing = grow.units;
+    if (request.is_capturing && state_.stitcher->unmaps_first()) plan.missing = grow_units;
     if (plan.missing > 0) {
-      if (std::min(plan.missing, grow.units) > room.units) return Attempt::exhausted(room.cause);
-      const bool grow_alone = grow.units <= plan.missing;
-      GrowthPlan fill = grow_alone ? grow : plan_fill(state_.space, pool.primary, plan.missing);
-      if (fill.empty()) return Attempt::exhausted(EmergencyCause::kMapFailed);
+      if (std::min(plan.missing, grow_units) > room.units) return Attempt::exhausted(room.cause);
+      const bool grow_alone = grow_units <= plan.missing;
+      const GrowthPlan fill =
+          grow_alone ? grow : plan_fill(state_.space, pool.primary, plan.missing);
+      if (fill.empty()) {
+        if (!add_primary().ok()) return Attempt::exhausted(EmergencyCause::kMapFailed);
+        continue;
+      }
       const PageWork::Grown grown = create(fill);
       if (!grown.status.ok()) {
         if (grown.status.code == StatusCode::kDeviceLost) return Attempt::failed(grown.status);

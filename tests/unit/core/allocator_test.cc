@@ -212,5 +212,20 @@ TEST(Allocator, FreshLengthsNeverGrowItAfterWarmUp) {
             1.01 * static_cast<double>(after.allocated_bytes[0].peak));
 }
 
+// A range as large as the memory for each of them would be more than a driver has: 47 bits of
+// addresses are 28 times the memory of this device.
+TEST(Allocator, AliasZonesDoNotUseUpTheAddressesOfALargeDevice) {
+  Config config;
+  config.slack = 0;
+  Rig rig(4096_GiB, config);
+  std::vector<DeviceAddr> comb;
+  for (int i = 0; i < 160; ++i) comb.push_back(rig.alloc(2_MiB));
+  for (int i = 0; i < 160; i += 2) rig.free(comb[static_cast<std::size_t>(i)]);
+  // Each stays live, so that the next one needs a zone of its own.
+  for (int i = 0; i < 40; ++i) rig.alloc(4_MiB);
+  EXPECT_EQ(rig.reserved(), 320_MiB);
+  EXPECT_EQ(rig->stats().num_stitches, 40);
+}
+
 }  // namespace
 }  // namespace levee::core
