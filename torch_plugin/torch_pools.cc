@@ -2,6 +2,7 @@
 // allocator's; what PyTorch expects beyond it is said where it is done.
 
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
 #include <span>
@@ -40,6 +41,8 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, c10::MempoolId
               id_of(mempool_id),
               [filter = std::move(filter)](StreamId stream) { return filter(stream_of(stream)); }),
           "beginAllocateToPool");
+  // A graph's capture begins on the current stream next.
+  allocator.expect_stream(id_of(c10::cuda::getCurrentCUDAStream(device).stream()));
   const std::lock_guard lock(mutex_);
   private_pools_.insert({device, mempool_id});
 }

@@ -71,6 +71,9 @@ Result<CheckpointDelta> restore_blocks(State& state, Placer& placer, Pool& pool,
     LEVEE_CHECK(freed.ok(), "a live block cannot be freed");
     delta.freed.push_back(block.addr);
   }
+  // Blocks that other streams used wait for them; those that are done need not stand in the way.
+  placer.release_done(/*ask=*/true);
+  placer.release_idle_chunks();
   for (const Placer::Exact& block : back) {
     if (placer.place_exactly(block, pool.index)) {
       delta.allocated.push_back(
@@ -82,9 +85,8 @@ Result<CheckpointDelta> restore_blocks(State& state, Placer& placer, Pool& pool,
       const Result<Block> freed = placer.take_back(placed.addr);
       LEVEE_CHECK(freed.ok(), "a block just placed cannot be freed");
     }
-    for (const Placer::Exact& freed : gone) {
-      LEVEE_CHECK(placer.place_exactly(freed, pool.index), "a block just freed cannot be placed");
-    }
+    placer.release_idle_chunks();
+    for (const Placer::Exact& freed : gone) placer.put_back(freed, pool.index);
     return StatusCode::kInternal;
   }
   return delta;

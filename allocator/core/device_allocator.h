@@ -45,6 +45,7 @@ class DeviceAllocator final : public Allocator {
   Status create_or_retain_pool(PoolId pool) override;
   Status begin_allocate_to_pool(PoolId pool, std::function<bool(StreamId)> filter) override;
   Status end_allocate_to_pool(PoolId pool) override;
+  void expect_stream(StreamId stream) override;
   Status release_pool(PoolId pool) override;
   int pool_use_count(PoolId pool) const override;
   Status set_pool_limit(PoolId pool, Bytes limit) override;

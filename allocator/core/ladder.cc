@@ -78,17 +78,20 @@ Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, Emergenc
   return StatusCode::kOutOfMemory;
 }
 
+bool SlowPath::wait_for_own_events(PoolGuard& guard) {
+  if (state_.waiting.empty()) return false;
+  StampSet pending;
+  state_.waiting.for_each([&](const BlockRecord& block) { pending.add_all(block.pending); });
+  if (!pages_.quiesce(guard, pending).ok()) return false;
+  placer_.release_done(/*ask=*/false);
+  return true;
+}
+
 bool SlowPath::take_rung(PoolGuard& guard, const Request& request, LadderRung rung) {
   const auto may_wait = [&] { return !request.is_capturing && !state_.streams.any_capturing(); };
   switch (rung) {
-    case LadderRung::kOwnEvents: {
-      if (state_.waiting.empty() || !may_wait()) return false;
-      StampSet pending;
-      state_.waiting.for_each([&](const BlockRecord& block) { pending.add_all(block.pending); });
-      if (!pages_.quiesce(guard, pending).ok()) return false;
-      placer_.release_done(/*ask=*/false);
-      return true;
-    }
+    case LadderRung::kOwnEvents:
+      return may_wait() && wait_for_own_events(guard);
     case LadderRung::kCallbacks: {
       const std::shared_ptr<const AllocatorHooks> hooks = state_.hooks;
       if (!hooks->free_memory) return false;
@@ -100,6 +103,8 @@ bool SlowPath::take_rung(PoolGuard& guard, const Request& request, LadderRung ru
         freed = hooks->free_memory();
         state_.growth_mutex.lock();
       }
+      // What was given back may wait for other streams in its turn.
+      if (freed && may_wait()) wait_for_own_events(guard);
       return freed;
     }
     case LadderRung::kFragments:
@@ -134,10 +139,14 @@ bool SlowPath::take_rung(PoolGuard& guard, const Request& request, LadderRung ru
   return false;
 }
 
+// A graph writes again and again to what its capture was given, so nothing of it may come from a
+// pool that others use, and nothing of a captured pool may go to others.
 SlowPath::Attempt SlowPath::attempt_in_others(const Request& request) {
+  if (request.is_capturing) return Attempt::exhausted(EmergencyCause::kDeviceFull);
   for (std::uint32_t i = 0; i < state_.pools.end(); ++i) {
     if (!state_.pools.is_pool(i) || PoolIndex{i} == request.pool) continue;
-    if (!state_.pools[PoolIndex{i}].serves_others_on_oom) continue;
+    const Pool& pool = state_.pools[PoolIndex{i}];
+    if (!pool.serves_others_on_oom || pool.is_captured) continue;
     Request elsewhere = request;
     elsewhere.pool = PoolIndex{i};
     const Placer::Served served = placer_.serve(elsewhere);

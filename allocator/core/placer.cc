@@ -208,12 +208,14 @@ Placer::Served Placer::serve_fragment(const Request& request, Pool& pool) {
 }
 
 Placer::Served Placer::serve_place(const Request& request, Pool& pool, const Place& place,
-                                   BlockKind kind, Bytes span) {
-  if (exceeds_limit(pool, place)) return miss();
-  const Status ordered = order(request.stream, span, [&](auto&& visit) {
-    state_.space.for_each_stamp(place.zone, place.run, visit);
-  });
-  if (!ordered.ok()) return failed(ordered);
+                                   BlockKind kind, Bytes span, Order order_of_streams) {
+  if (order_of_streams == Order::kNeeded) {
+    if (exceeds_limit(pool, place)) return miss();
+    const Status ordered = order(request.stream, span, [&](auto&& visit) {
+      state_.space.for_each_stamp(place.zone, place.run, visit);
+    });
+    if (!ordered.ok()) return failed(ordered);
+  }
   BlockRecord* block = state_.block_records.make();
   if (block == nullptr) return failed(Status{StatusCode::kInternal, 0});
   block->kind = kind;
@@ -588,23 +590,75 @@ void Placer::bury_if_dead(Pool& pool) {
   state_.pools.remove(pool.index);
 }
 
-bool Placer::place_exactly(const Exact& exact, PoolIndex pool_index) {
+bool Placer::place_exactly(const Exact& exact, PoolIndex pool) {
+  return place_at(exact, pool, Order::kNeeded);
+}
+
+// The stream had these bytes a moment ago, so it is ordered behind everybody before.
+void Placer::put_back(const Exact& exact, PoolIndex pool) {
+  if (revive(exact, pool)) return;
+  LEVEE_CHECK(place_at(exact, pool, Order::kHeld), "a block just taken back cannot be put back");
+}
+
+// A block that waits for other streams has kept its bytes, and its record its uses.
+bool Placer::revive(const Exact& exact, PoolIndex pool_index) {
+  BlockRecord* block =
+      state_.waiting.take_if([&](const BlockRecord& b) { return b.addr == exact.addr; });
+  if (block == nullptr) return false;
   Pool& pool = state_.pools[pool_index];
-  const Zone& zone = state_.space.zone(exact.zone);
+  state_.emit(EventKind::kFreeCompleted, state_.streams.lane(block->stream), block->addr.value,
+              pack_sizes(block->requested, block->bytes), pool.record_index);
+  state_.counters.on_idle(block->bytes, block->span);
+  --pool.live_count;
+  pool.active_bytes -= block->bytes;
+  const StampSet pending = block->pending;
+  block->pending.clear();
   Request request;
   request.requested = exact.requested;
   request.bytes = exact.bytes;
   request.stream = exact.stream;
   request.pool = pool_index;
   request.use = UseKind::kRestore;
-  const auto order_after = [&](const Place& place) {
-    return order(exact.stream, exact.bytes,
-                 [&](auto&& visit) { state_.space.for_each_stamp(place.zone, place.run, visit); });
+  if (exact.kind == BlockKind::kObject) {
+    Slab* slab = block->chunk->slab_at(block->addr);
+    const std::uint32_t index = object_at(slab->size_class, block->addr - slab->base);
+    slab->waiting_bits[index / 64] &= ~(1ULL << (index % 64));
+    state_.block_records.destroy(block);
+    finish_object(request, pool, {slab, index});
+  } else {
+    block->uses.clear();
+    finish(request, pool, block);
+  }
+  for (Stamp stamp : pending) {
+    const Status used = record_use(exact.addr, stamp.stream());
+    LEVEE_CHECK(used.ok(), "a block that is live again has no uses");
+  }
+  return true;
+}
+
+bool Placer::place_at(const Exact& exact, PoolIndex pool_index, Order order_of_streams) {
+  Pool& pool = state_.pools[pool_index];
+  // Memory of a pool that was not captured may have been given back meanwhile.
+  if (!state_.space.is_zone(exact.zone.value)) return false;
+  const Zone& zone = state_.space.zone(exact.zone);
+  if (zone.pool != pool_index || !zone.holds(exact.addr)) return false;
+  Request request;
+  request.requested = exact.requested;
+  request.bytes = exact.bytes;
+  request.stream = exact.stream;
+  request.pool = pool_index;
+  request.use = UseKind::kRestore;
+  const bool is_ordered = order_of_streams == Order::kHeld;
+  const auto order_after = [&](const auto& stamps) {
+    return is_ordered || order(exact.stream, exact.bytes, [&](auto&& visit) {
+                           for (Stamp stamp : stamps) visit(stamp);
+                         }).ok();
   };
   if (exact.kind == BlockKind::kLarge || exact.kind == BlockKind::kFragment) {
     const Place place{exact.zone, Run{zone.offset(exact.addr), exact.span}};
     if (!zone.runs.contains(place.run)) return false;
-    return serve_place(request, pool, place, exact.kind, exact.span).outcome == Outcome::kServed;
+    return serve_place(request, pool, place, exact.kind, exact.span, order_of_streams).outcome ==
+           Outcome::kServed;
   }
   // Small: the chunk may have gone back meanwhile.
   const Bytes chunk_offset = round_down(zone.offset(exact.addr), kChunkBytes);
@@ -612,21 +666,25 @@ bool Placer::place_exactly(const Exact& exact, PoolIndex pool_index) {
   GranuleEntry entry = state_.blocks.lookup(chunk_base);
   if (!entry.is_chunk()) {
     const Place place{exact.zone, Run{chunk_offset, kChunkBytes}};
-    if (!zone.runs.contains(place.run) || exceeds_limit(pool, place)) return false;
-    if (!order_after(place).ok()) return false;
+    if (!zone.runs.contains(place.run)) return false;
+    if (!is_ordered && exceeds_limit(pool, place)) return false;
+    StampSet before;
+    state_.space.for_each_stamp(place.zone, place.run, [&](Stamp stamp) {
+      if (!state_.streams.is_complete(stamp)) before.add(stamp);
+    });
+    if (!order_after(before)) return false;
     Chunk* fresh =
         pool.small.add_chunk(chunk_base, exact.zone, chunk_offset, pool_index, exact.stream);
     if (fresh == nullptr) return false;
+    // As in `take_chunk`: other streams are not ordered behind those who used the page.
+    fresh->stamps.add_all(before);
     occupy(pool, place);
     state_.blocks.set_chunk(chunk_base, fresh);
     state_.counters.on_small_chunk(/*taken=*/true);
     entry = state_.blocks.lookup(chunk_base);
   }
   Chunk* chunk = entry.chunk();
-  const Status ordered = order(exact.stream, exact.bytes, [&](auto&& visit) {
-    for (Stamp stamp : chunk->stamps) visit(stamp);
-  });
-  if (!ordered.ok()) return false;
+  if (!order_after(chunk->stamps)) return false;
   if (exact.kind == BlockKind::kObject) {
     const SizeClass size_class = class_of(exact.bytes);
     if (!pool.small.take_object_at(chunk, exact.addr, size_class, exact.stream, exact.requested)) {

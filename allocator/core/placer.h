@@ -63,6 +63,9 @@ class Placer {
     ZoneIndex zone;
   };
   bool place_exactly(const Exact& exact, PoolIndex pool);
+  /// Undoes `take_back` of the block, under the same hold of the pool lock and with nothing placed
+  /// since: it is live again, with its uses. Calls no device.
+  void put_back(const Exact& exact, PoolIndex pool);
 
   /// At the allocator's end: records of blocks that nobody gave back go; their bytes do not matter
   /// any more.
@@ -77,6 +80,11 @@ class Placer {
 
  private:
   struct Located;  // what begins at an address
+
+  /// Whether a stream has to be ordered behind earlier users of what it is given.
+  enum class Order : std::uint8_t { kNeeded, kHeld };
+  bool place_at(const Exact& exact, PoolIndex pool, Order order);
+  bool revive(const Exact& exact, PoolIndex pool);
 
   Served serve_in(const Request& request, Pool& pool);
   Served serve_object(const Request& request, Pool& pool);
@@ -101,7 +109,7 @@ class Placer {
   PlaceFilter filter_for(const Request& request) const;
   bool exceeds_limit(const Pool& pool, const Place& place) const;
   Served serve_place(const Request& request, Pool& pool, const Place& place, BlockKind kind,
-                     Bytes span);
+                     Bytes span, Order order = Order::kNeeded);
   Served finish(const Request& request, Pool& pool, BlockRecord* block);
   Served finish_object(const Request& request, Pool& pool, SmallHeap::Object object);
   void occupy(Pool& pool, const Place& place);

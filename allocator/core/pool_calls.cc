@@ -84,6 +84,11 @@ Status DeviceAllocator::end_allocate_to_pool(PoolId id) {
   return Status{};
 }
 
+void DeviceAllocator::expect_stream(StreamId stream) {
+  PoolGuard guard(*state_);
+  state_->stream_index(stream);
+}
+
 Status DeviceAllocator::release_pool(PoolId id) {
   return change_pool(id, [&](Pool& pool) {
     if (!pool.is_private() || pool.use_count == 0) return Status{StatusCode::kInvalidArgument, 0};
@@ -156,7 +161,8 @@ Result<CheckpointDelta> DeviceAllocator::restore_pool(PoolId id, const PoolCheck
   if (blocks == nullptr || blocks->pool() != id) return StatusCode::kInvalidArgument;
   PoolGuard guard(*state_);
   Pool* pool = state_->pools.find(id);
-  if (pool == nullptr) return StatusCode::kInvalidArgument;
+  // A released pool ends with its last block, which may be in the middle of it.
+  if (pool == nullptr || pool->is_released) return StatusCode::kInvalidArgument;
   return restore_blocks(*state_, placer_, *pool, *blocks);
 }
 

@@ -65,6 +65,8 @@ class SlowPath {
   Attempt attempt_in_others(const Request& request);
   Bytes usable_bytes() const;
   void fill_report(const Request& request, EmergencyCause cause, OomReport* report);
+  /// Waits until every block that waits for other streams is free. False if there is none.
+  bool wait_for_own_events(PoolGuard& guard);
   bool take_rung(PoolGuard& guard, const Request& request, LadderRung rung);
 
   State& state_;

@@ -33,6 +33,11 @@ LEVEE_OP(ClearFaults, "clear_faults")
 LEVEE_OP(PoolBegin, "pool_begin", op.pool, op.stream)
 LEVEE_OP(PoolEnd, "pool_end", op.pool)
 LEVEE_OP(PoolRelease, "pool_release", op.pool)
+LEVEE_OP(PoolLimit, "pool_limit", op.pool, op.bytes)
+LEVEE_OP(PoolNoSplit, "pool_no_split", op.pool)
+LEVEE_OP(PoolServes, "pool_serves", op.pool, op.on)
+LEVEE_OP(PoolSegments, "pool_segments", op.pool, op.on)
+LEVEE_OP(PoolTrim, "pool_trim", op.pool)
 LEVEE_OP(CaptureBegin, "capture_begin", op.pool, op.stream)
 LEVEE_OP(CaptureEnd, "capture_end", op.pool)
 LEVEE_OP(Replay, "replay", op.pool, op.stream)
@@ -41,6 +46,9 @@ LEVEE_OP(Restore, "restore", op.pool)
 LEVEE_OP(Step, "step")
 LEVEE_OP(Snapshot, "snapshot")
 LEVEE_OP(ResetPeaks, "reset_peaks")
+LEVEE_OP(FreeOnOom, "free_on_oom", op.id)
+LEVEE_OP(SwitchThread, "thread", op.thread)
+LEVEE_OP(EndThread, "end_thread", op.thread)
 #undef LEVEE_OP
 
 template <typename T>
@@ -165,92 +173,189 @@ std::uint64_t random_size(Random& random, std::uint64_t capacity) {
   }
 }
 
+// Draws one operation after the other, with an eye on what earlier ones left behind.
 template <typename Random>
-Program make_program(Random& random, const Shape& shape) {
-  const auto below = [&](std::uint64_t n) { return static_cast<std::uint32_t>(random() % n); };
-  Program program;
-  std::uint32_t next_id = 1;
-  const auto some_id = [&]() -> std::uint32_t {
-    // Mostly a recent one: stacks are what programs are made of.
-    if (next_id <= 1) return 0;
-    const std::uint32_t span = below(3) == 0 ? next_id - 1 : std::min(next_id - 1, 24U);
-    return next_id - 1 - below(span);
+class Maker {
+ public:
+  Maker(Random& random, const Shape& shape) : random_(random), shape_(shape) {}
+
+  Program make() {
+    while (program_.size() < shape_.ops) one();
+    return std::move(program_);
+  }
+
+ private:
+  struct Believed {
+    std::uint32_t id;
+    std::uint64_t bytes;
   };
-  const auto stream = [&] { return below(3) == 0 ? below(shape.streams) : 0; };
-  while (program.size() < shape.ops) {
+
+  std::uint32_t below(std::uint64_t n) { return static_cast<std::uint32_t>(random_() % n); }
+  // The first stream does most of the work, as in most programs.
+  std::uint32_t stream() { return below(3) == 0 ? below(shape_.streams) : 0; }
+  std::uint32_t pool() { return 1 + below(2); }
+
+  // Mostly a recent one: stacks are what programs are made of.
+  std::size_t some_live() {
+    const std::size_t n = live_.size();
+    return n - 1 - (below(3) == 0 ? below(n) : below(std::min<std::size_t>(n, 24)));
+  }
+  void alloc() {
+    const std::uint64_t bytes = random_size(random_, shape_.capacity);
+    live_.push_back({next_id_, bytes});
+    live_bytes_ += bytes;
+    program_.push_back(Alloc{next_id_++, bytes, stream()});
+  }
+  void free() {
+    if (live_.empty()) return alloc();
+    const std::size_t at = some_live();
+    program_.push_back(Free{live_[at].id});
+    live_bytes_ -= live_[at].bytes;
+    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  // A step or a batch ends: a good part of what is live goes.
+  void free_many() {
+    for (std::size_t n = live_.size() / 2; n > 0 && program_.size() < shape_.ops; --n) free();
+  }
+
+  void one() {
     const std::uint32_t kind = below(100);
-    if (kind < 40) {
-      program.push_back(Alloc{next_id++, random_size(random, shape.capacity), stream()});
-    } else if (kind < 72) {
-      program.push_back(Free{some_id()});
+    if (kind < 72) {
+      const double share =
+          static_cast<double>(live_bytes_) / (shape_.fill * static_cast<double>(shape_.capacity));
+      const double chance = share < 0.8 ? 0.6 : share < 1.0 ? 0.5 : 0.35;
+      if (below(1000) < static_cast<std::uint32_t>(1000 * chance)) {
+        alloc();
+      } else if (below(400) == 0) {
+        free_many();
+      } else {
+        free();
+      }
     } else if (kind < 77) {
-      program.push_back(Work{stream(), 1 + below(300)});
+      program_.push_back(Work{stream(), 1 + below(300)});
     } else if (kind < 80) {
-      program.push_back(Advance{1 + below(500)});
+      program_.push_back(Advance{1 + below(500)});
     } else if (kind < 83) {
-      if (shape.streams > 1) program.push_back(RecordUse{some_id(), below(shape.streams)});
+      if (shape_.streams > 1 && !live_.empty()) {
+        program_.push_back(RecordUse{live_[some_live()].id, below(shape_.streams)});
+      }
     } else if (kind < 84) {
-      if (shape.streams > 1) program.push_back(Wait{below(shape.streams), below(shape.streams)});
+      if (shape_.streams > 1) {
+        program_.push_back(Wait{below(shape_.streams), below(shape_.streams)});
+      }
     } else if (kind < 85) {
-      program.push_back(Sync{below(shape.streams)});
+      program_.push_back(Sync{below(shape_.streams)});
     } else if (kind < 87) {
-      program.push_back(Step{});
+      program_.push_back(Step{});
     } else if (kind < 88) {
-      program.push_back(Snapshot{});
-    } else if (kind < 89) {
-      program.push_back(Trim{below(2) == 0 ? 0 : random() % shape.capacity});
+      rare();
     } else if (kind < 90) {
-      if (shape.limits) {
-        program.push_back(
-            SetLimit{below(3) == 0 ? 0 : shape.capacity / 2 + random() % shape.capacity});
-      }
-    } else if (kind < 91) {
-      if (shape.limits) program.push_back(SetOthers{random() % (shape.capacity / 2)});
-    } else if (kind < 94) {
-      if (shape.faults) {
-        if (below(3) == 0) {
-          program.push_back(ClearFaults{});
-        } else {
-          program.push_back(Fault{below(12), 1 + below(6), 1 + below(3)});
-        }
-      }
+      if (shape_.limits) limit();
+    } else if (kind < 93) {
+      if (shape_.faults) fault();
+    } else if (kind < 97) {
+      if (shape_.pools || shape_.captures) pool_op();
     } else if (kind < 98) {
-      if (shape.pools || shape.captures) {
-        const std::uint32_t pool = 1 + below(2);
-        switch (below(8)) {
-          case 0:
-            program.push_back(PoolBegin{pool, below(shape.streams)});
-            break;
-          case 1:
-          case 2:
-            program.push_back(PoolEnd{pool});
-            break;
-          case 3:
-            program.push_back(PoolRelease{pool});
-            break;
-          case 4:
-            program.push_back(Checkpoint{pool});
-            break;
-          case 5:
-            program.push_back(Restore{pool});
-            break;
-          case 6:
-            if (shape.captures && shape.streams > 1) {
-              program.push_back(CaptureBegin{pool, 1 + below(shape.streams - 1)});
-            }
-            break;
-          default:
-            if (shape.captures) program.push_back(CaptureEnd{pool});
-        }
-      }
+      if (shape_.captures) program_.push_back(Replay{pool(), below(shape_.streams)});
     } else if (kind < 99) {
-      if (shape.captures) program.push_back(Replay{1 + below(2), below(shape.streams)});
+      if (shape_.threads > 1) program_.push_back(SwitchThread{below(shape_.threads)});
     } else {
-      program.push_back(ResetPeaks{});
+      if (shape_.pool_options) pool_option();
     }
   }
-  return program;
-}
+  void rare() {
+    switch (below(8)) {
+      case 0:
+      case 1:
+      case 2:
+        program_.push_back(Snapshot{});
+        break;
+      case 3:
+      case 4:
+      case 5:
+        program_.push_back(Trim{below(2) == 0 ? 0 : random_() % shape_.capacity});
+        break;
+      case 6:
+        program_.push_back(ResetPeaks{});
+        break;
+      default:
+        if (shape_.threads > 1) {
+          program_.push_back(EndThread{below(shape_.threads)});
+        } else if (!live_.empty()) {
+          program_.push_back(FreeOnOom{live_[some_live()].id});
+        }
+    }
+  }
+  void limit() {
+    if (below(2) == 0) {
+      program_.push_back(
+          SetLimit{below(3) == 0 ? 0 : shape_.capacity / 2 + random_() % shape_.capacity});
+    } else {
+      program_.push_back(SetOthers{random_() % (shape_.capacity / 2)});
+    }
+  }
+  void fault() {
+    if (below(3) == 0) {
+      program_.push_back(ClearFaults{});
+    } else {
+      program_.push_back(Fault{below(kFaultKinds), 1 + below(6), 1 + below(3)});
+    }
+  }
+  void pool_op() {
+    const std::uint32_t p = pool();
+    switch (below(8)) {
+      case 0:
+        program_.push_back(PoolBegin{p, below(shape_.streams)});
+        break;
+      case 1:
+      case 2:
+        program_.push_back(PoolEnd{p});
+        break;
+      case 3:
+        program_.push_back(PoolRelease{p});
+        break;
+      case 4:
+        program_.push_back(Checkpoint{p});
+        break;
+      case 5:
+        program_.push_back(Restore{p});
+        break;
+      case 6:
+        if (shape_.captures && shape_.streams > 1) {
+          program_.push_back(CaptureBegin{p, 1 + below(shape_.streams - 1)});
+        }
+        break;
+      default:
+        if (shape_.captures) program_.push_back(CaptureEnd{p});
+    }
+  }
+  void pool_option() {
+    const std::uint32_t p = pool();
+    switch (below(5)) {
+      case 0:
+        program_.push_back(PoolLimit{p, below(2) == 0 ? 0 : random_() % shape_.capacity});
+        break;
+      case 1:
+        program_.push_back(PoolNoSplit{p});
+        break;
+      case 2:
+        program_.push_back(PoolServes{p, below(2)});
+        break;
+      case 3:
+        program_.push_back(PoolSegments{p, below(2)});
+        break;
+      default:
+        program_.push_back(PoolTrim{p});
+    }
+  }
+
+  Random& random_;
+  const Shape& shape_;
+  Program program_;
+  std::vector<Believed> live_;
+  std::uint64_t live_bytes_ = 0;
+  std::uint32_t next_id_ = 1;
+};
 
 // Numbers out of bytes; zeros once they are used up.
 class ByteRandom {
@@ -272,7 +377,7 @@ class ByteRandom {
 
 Program generate(std::uint64_t seed, const Shape& shape) {
   std::mt19937_64 random(seed);
-  return make_program(random, shape);
+  return Maker<std::mt19937_64>(random, shape).make();
 }
 
 Program decode(std::span<const std::uint8_t> bytes) {
@@ -284,8 +389,10 @@ Program decode(std::span<const std::uint8_t> bytes) {
   shape.pools = (flags & 2) != 0;
   shape.captures = (flags & 4) != 0;
   shape.limits = (flags & 8) != 0;
+  shape.pool_options = (flags & 16) != 0;
+  shape.fill = (flags & 32) != 0 ? 1.3 : 0.9;
   shape.ops = static_cast<std::uint32_t>(std::min<std::size_t>(400, bytes.size() / 6));
-  return make_program(random, shape);
+  return Maker<ByteRandom>(random, shape).make();
 }
 
 }  // namespace levee::model_test

@@ -67,6 +67,24 @@ struct PoolEnd {
 struct PoolRelease {
   std::uint32_t pool;
 };
+struct PoolLimit {
+  std::uint32_t pool;
+  std::uint64_t bytes;
+};
+struct PoolNoSplit {
+  std::uint32_t pool;
+};
+struct PoolServes {
+  std::uint32_t pool;
+  std::uint32_t on;
+};  ///< whether it serves others rather than letting them run out of memory
+struct PoolSegments {
+  std::uint32_t pool;
+  std::uint32_t on;
+};  ///< backed by cudaMalloc segments, or by pages again
+struct PoolTrim {
+  std::uint32_t pool;
+};
 struct CaptureBegin {
   std::uint32_t pool;
   std::uint32_t stream;
@@ -87,12 +105,25 @@ struct Restore {
 struct Step {};
 struct Snapshot {};
 struct ResetPeaks {};
+struct FreeOnOom {
+  std::uint32_t id;
+};  ///< the program frees this block when it is asked to give memory back
+struct SwitchThread {
+  std::uint32_t thread;
+};  ///< the operations that follow come from this thread; 0 is there from the start
+struct EndThread {
+  std::uint32_t thread;
+};  ///< the thread ends; the next switch to it starts a fresh one
 
 using Op =
     std::variant<Alloc, Free, RecordUse, Work, Wait, Sync, Advance, Trim, SetLimit, SetOthers,
-                 Fault, ClearFaults, PoolBegin, PoolEnd, PoolRelease, CaptureBegin, CaptureEnd,
-                 Replay, Checkpoint, Restore, Step, Snapshot, ResetPeaks>;
+                 Fault, ClearFaults, PoolBegin, PoolEnd, PoolRelease, PoolLimit, PoolNoSplit,
+                 PoolServes, PoolSegments, PoolTrim, CaptureBegin, CaptureEnd, Replay, Checkpoint,
+                 Restore, Step, Snapshot, ResetPeaks, FreeOnOom, SwitchThread, EndThread>;
 using Program = std::vector<Op>;
+
+/// Kinds of calls that `Fault` chooses from; see runner.cc.
+inline constexpr std::uint32_t kFaultKinds = 16;
 
 std::string to_text(const Op& op);
 std::string to_cpp(const Op& op);
@@ -102,7 +133,8 @@ std::string to_cpp(const Program& program);   ///< an initializer list
 /// begin with '#' are skipped.
 bool parse(std::string_view text, Program* program, std::string* problem);
 
-/// What a seeded program looks like.
+/// What a seeded program looks like. Frees name blocks that the program believes to be live, so
+/// that nearly every operation does something.
 struct Shape {
   std::uint32_t ops = 200;
   std::uint32_t streams = 1;
@@ -111,6 +143,11 @@ struct Shape {
   bool pools = false;
   bool captures = false;
   bool limits = false;
+  bool pool_options = false;
+  std::uint32_t threads = 1;
+  /// Live bytes that the program steers towards, as a share of the capacity: above 1 it keeps
+  /// asking for more than there is.
+  double fill = 0.9;
 };
 Program generate(std::uint64_t seed, const Shape& shape);
 /// Any bytes are a program: for fuzzers.

@@ -2,8 +2,10 @@
 // Shares no code with core; obviously right rather than fast.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 namespace levee::model_test {
@@ -54,17 +56,18 @@ class ReferenceModel {
   std::uint64_t requested() const { return requested_; }
   std::uint64_t peak_allocated() const { return peak_allocated_; }
   std::size_t count() const { return live_.size(); }
-  /// 2 MiB pages that hold live bytes.
-  std::uint64_t used_pages() const {
-    std::uint64_t pages = 0;
-    std::uint64_t last = ~0ULL;
+  std::size_t count_in(std::uint32_t pool) const {
+    return static_cast<std::size_t>(std::count_if(
+        live_.begin(), live_.end(), [&](const auto& entry) { return entry.second.pool == pool; }));
+  }
+  /// Numbers of the 2 MiB pages that hold live bytes.
+  std::set<std::uint64_t> used_units() const {
+    std::set<std::uint64_t> units;
     for (const auto& [addr, id] : by_addr_) {
-      const std::uint64_t first = addr >> 21;
-      const std::uint64_t end = (addr + live_.at(id).bytes - 1) >> 21;
-      pages += end - first + 1 - (first == last ? 1 : 0);
-      last = end;
+      const std::uint64_t last = (addr + live_.at(id).bytes - 1) >> 21;
+      for (std::uint64_t unit = addr >> 21; unit <= last; ++unit) units.insert(units.end(), unit);
     }
-    return pages;
+    return units;
   }
 
  private:

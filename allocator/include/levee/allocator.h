@@ -138,6 +138,9 @@ class Allocator {
   /// innermost first.
   virtual Status begin_allocate_to_pool(PoolId pool, std::function<bool(StreamId)> filter) = 0;
   virtual Status end_allocate_to_pool(PoolId pool) = 0;
+  /// The stream is about to capture, or to ask for memory. While a stream captures the allocator
+  /// must not wait for the device, and it can only ask the streams that it knows.
+  virtual void expect_stream(StreamId stream) = 0;
   virtual Status release_pool(
       PoolId pool) = 0;  ///< drops one use; at 0 its memory becomes free for others once not live
   virtual int pool_use_count(PoolId pool) const = 0;
