@@ -74,6 +74,7 @@ Result<CheckpointDelta> restore_blocks(State& state, Placer& placer, Pool& pool,
   // Blocks that other streams used wait for them; those that are done need not stand in the way.
   placer.release_done(/*ask=*/true);
   placer.release_idle_chunks();
+  state.is_trying = true;
   for (const Placer::Exact& block : back) {
     if (placer.place_exactly(block, pool.index)) {
       delta.allocated.push_back(
@@ -85,9 +86,14 @@ Result<CheckpointDelta> restore_blocks(State& state, Placer& placer, Pool& pool,
       const Result<Block> freed = placer.take_back(placed.addr);
       LEVEE_CHECK(freed.ok(), "a block just placed cannot be freed");
     }
+    state.is_trying = false;
     placer.release_idle_chunks();
     for (const Placer::Exact& freed : gone) placer.put_back(freed, pool.index);
     return StatusCode::kInternal;
+  }
+  state.is_trying = false;
+  for (const Placer::Exact& block : back) {
+    state.note_use(block.addr, block.bytes, block.stream, device::UseKind::kRestore);
   }
   return delta;
 }

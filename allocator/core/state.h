@@ -81,6 +81,8 @@ struct State {
   /// Whether any region is open: read before the lock on the hot path.
   std::atomic<bool> has_regions{false};
   const bool is_judging;
+  /// Blocks are placed to see whether they can be: nobody used them if they are taken away again.
+  bool is_trying = false;
 
   /// Requests between two looks at blocks that wait for other streams. Chosen: a look costs about a
   /// microsecond for each such stream.
@@ -100,7 +102,7 @@ struct State {
     emit(EventKind::kCounters, LaneId{}, counters.reserved().value, counters.allocated().value);
   }
   void note_use(DeviceAddr addr, Bytes bytes, StreamIndex stream, device::UseKind kind) {
-    if (is_judging) device.note_use(addr, bytes, streams.id(stream), kind);
+    if (is_judging && !is_trying) device.note_use(addr, bytes, streams.id(stream), kind);
   }
   StreamIndex stream_index(StreamId id);
 };

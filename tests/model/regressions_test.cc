@@ -71,6 +71,39 @@ TEST(Regressions, ARestoreThatFailsGivesTheChunkBackThatItTookForAnObject) {
             "");
 }
 
+TEST(Regressions, ARestoreThatFailsLeavesNoUseOfWhatItTried) {
+  EXPECT_EQ(problem_of(
+                {
+                    CaptureBegin{2, 1},
+                    Alloc{40, 6762452, 1},
+                    PoolNoSplit{2},
+                    Alloc{597, 4194304, 1},
+                    Alloc{626, 8130198, 1},
+                    Checkpoint{2},
+                    Alloc{635, 5893655, 1},
+                    Free{626},
+                    CaptureEnd{2},
+                    PoolBegin{2, 0},
+                    Free{597},
+                    Alloc{672, 3066, 0},
+                    Alloc{713, 4194304, 0},
+                    Free{713},
+                    Alloc{716, 143736, 0},
+                    Alloc{725, 1042729, 0},
+                    Free{716},
+                    Alloc{746, 9215, 0},
+                    Alloc{753, 315, 0},
+                    RecordUse{753, 1},
+                    Free{746},
+                    Alloc{757, 996823, 0},
+                    Restore{2},
+                    Free{757},
+                    Alloc{778, 500, 0},
+                },
+                128 * MiB),
+            "");
+}
+
 TEST(Regressions, APictureOfASegmentThatIsGoneCannotBeRestored) {
   Config segments;
   segments.backing = Backing::kSegments;
