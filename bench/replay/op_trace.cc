@@ -13,29 +13,44 @@ constexpr Bytes kUnit = 512_B;
 constexpr double kFlopsPerSecond = 0.4 * 312e12;
 constexpr double kSecondsPerAllocation = 8e-6;
 constexpr std::uint16_t kMaxStreams = 4096;
+
+double gib(Bytes bytes) {
+  return static_cast<double>(bytes.value) / (1 << 30);
+}
 }  // namespace
 
 std::string Completeness::sentence() const {
   std::string text;
+  const auto say = [&text](std::string sentence) {
+    if (!text.empty()) text += ' ';
+    text += sentence;
+  };
   if (!starts_at_beginning) {
-    text += fmt::format(
-        "The recording begins in mid-run: {} blocks of {:.2f} GiB were live already and are placed "
-        "first. ",
-        live_at_start_count, static_cast<double>(live_at_start.value) / (1 << 30));
+    say(fmt::format(
+        "The recording begins in mid-run: {} block{} of {:.2f} GiB {} live already and placed "
+        "first.",
+        live_at_start_count, live_at_start_count == 1 ? "" : "s", gib(live_at_start),
+        live_at_start_count == 1 ? "was" : "were"));
+  }
+  if (unnamed_live.value != 0) {
+    say(fmt::format(
+        "Of these it knows {:.2f} GiB by their sum alone; they are placed as one block.",
+        gib(unnamed_live)));
   }
   if (unknown_frees != 0) {
-    text +=
-        fmt::format("{} frees belong to blocks that the recording never saw; they are left out. ",
-                    unknown_frees);
+    say(fmt::format("{} frees belong to blocks that the recording never saw; they are left out.",
+                    unknown_frees));
   }
   if (repeated_ids != 0) {
-    text += fmt::format(
-        "{} allocations came at addresses that were still live; events are missing between. ",
-        repeated_ids);
+    say(fmt::format(
+        "{} allocations came at addresses that were still live; the frees between are missing.",
+        repeated_ids));
   }
   if (lost_events != 0)
-    text += fmt::format("The recording itself says that it lost {} events. ", lost_events);
-  if (!text.empty()) text.pop_back();
+    say(fmt::format("The recording itself says that it lost {} events.", lost_events));
+  if (dropped_requests != 0)
+    say(fmt::format("{} requests of impossible size are left out.", dropped_requests));
+  for (const std::string& sentence : notes) say(sentence);
   return text;
 }
 
@@ -104,36 +119,50 @@ OpTraceBuilder::OpTraceBuilder(std::string name) {
 }
 
 std::uint16_t OpTraceBuilder::stream_index(std::uint64_t key) {
-  const auto [it, fresh] = streams_.try_emplace(key, static_cast<std::uint16_t>(streams_.size()));
-  if (fresh && it->second >= kMaxStreams) it->second = kMaxStreams - 1;
-  return it->second;
+  if (key == last_stream_key_ && !streams_.empty()) return last_stream_;
+  const auto next =
+      static_cast<std::uint16_t>(std::min<std::size_t>(streams_.size(), kMaxStreams - 1));
+  // Streams beyond the last index share it, and are not remembered.
+  const auto known = streams_.find(key);
+  last_stream_ = known != streams_.end()         ? known->second
+                 : streams_.size() < kMaxStreams ? streams_.emplace(key, next).first->second
+                                                 : next;
+  last_stream_key_ = key;
+  return last_stream_;
 }
 
 void OpTraceBuilder::alloc(std::uint64_t key, Bytes bytes, std::uint64_t stream_key) {
-  const auto [it, fresh] = live_.try_emplace(key, trace_.id_count);
-  if (!fresh) {
-    trace_.ops.push_back(Op{0, it->second, 0, OpKind::kFree});
-    ++trace_.completeness.repeated_ids;
-    it->second = trace_.id_count;
+  if (bytes > kMaxRequested || live_bytes_ + bytes > kMaxLive ||
+      trace_.id_count == IdTable::kNone) {
+    ++trace_.completeness.dropped_requests;
+    return;
   }
+  const std::uint32_t before = live_.put(key, trace_.id_count);
+  if (before != IdTable::kNone) {
+    trace_.ops.push_back(Op{0, before, 0, OpKind::kFree});
+    ++trace_.completeness.repeated_ids;
+    live_bytes_ -= Bytes{bytes_[before]};
+  }
+  bytes_.push_back(bytes.value);
+  live_bytes_ += bytes;
   trace_.ops.push_back(Op{bytes.value, trace_.id_count, stream_index(stream_key), OpKind::kAlloc});
   ++trace_.id_count;
 }
 
 void OpTraceBuilder::free(std::uint64_t key) {
-  const auto it = live_.find(key);
-  if (it == live_.end()) {
+  const std::uint32_t id = live_.take(key);
+  if (id == IdTable::kNone) {
     ++trace_.completeness.unknown_frees;
     return;
   }
-  trace_.ops.push_back(Op{0, it->second, 0, OpKind::kFree});
-  live_.erase(it);
+  live_bytes_ -= Bytes{bytes_[id]};
+  trace_.ops.push_back(Op{0, id, 0, OpKind::kFree});
 }
 
 void OpTraceBuilder::record_use(std::uint64_t key, std::uint64_t stream_key) {
-  const auto it = live_.find(key);
-  if (it != live_.end())
-    trace_.ops.push_back(Op{0, it->second, stream_index(stream_key), OpKind::kRecordUse});
+  const std::uint32_t id = live_.find(key);
+  if (id != IdTable::kNone)
+    trace_.ops.push_back(Op{0, id, stream_index(stream_key), OpKind::kRecordUse});
 }
 
 void OpTraceBuilder::step(std::uint64_t mflop) {
@@ -142,16 +171,26 @@ void OpTraceBuilder::step(std::uint64_t mflop) {
 }
 
 void OpTraceBuilder::live_at_start(std::uint64_t key, Bytes bytes, std::uint64_t stream_key) {
+  const std::uint32_t before = trace_.id_count;
   alloc(key, bytes, stream_key);
+  if (trace_.id_count == before) return;  // of impossible size
   trace_.completeness.starts_at_beginning = false;
   ++trace_.completeness.live_at_start_count;
   trace_.completeness.live_at_start += bytes;
+}
+
+void OpTraceBuilder::unnamed_live_at_start(Bytes bytes) {
+  constexpr std::uint64_t kNoAddress = UINT64_MAX;  // no recording's key
+  live_at_start(kNoAddress, bytes, 0);
+  trace_.completeness.unnamed_live = bytes;
 }
 
 OpTrace OpTraceBuilder::finish() {
   trace_.stream_count = static_cast<std::uint16_t>(
       std::max<std::size_t>(1, std::min<std::size_t>(streams_.size(), kMaxStreams)));
   live_.clear();
+  bytes_ = {};
+  live_bytes_ = {};
   streams_.clear();
   return std::exchange(trace_, OpTrace{});
 }

@@ -11,9 +11,12 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <levee/units.h>
+
+#include "bench/replay/id_table.h"
 
 namespace levee::replay {
 
@@ -44,8 +47,26 @@ struct Completeness {
   std::uint64_t repeated_ids =
       0;  ///< allocations at an address still live; the older block is freed first
   std::uint64_t lost_events = 0;  ///< as the recording itself says
-  std::string sentence() const;   ///< one sentence for people; empty if nothing is missing
+  Bytes unnamed_live{};  ///< part of `live_at_start` of which the recording says only how much it
+                         ///< was in all; placed as one block
+  std::uint64_t dropped_requests =
+      0;  ///< of impossible sizes (`kMaxRequested`, `kMaxLive`); left out
+  /// What only this kind of recording can say, as whole sentences.
+  std::vector<std::string> notes;
+
+  /// Nothing is known to be missing.
+  bool is_complete() const {
+    return starts_at_beginning && unknown_frees == 0 && repeated_ids == 0 && lost_events == 0 &&
+           dropped_requests == 0;
+  }
+  /// Sentences for people; empty if nothing is missing and there is nothing to note.
+  std::string sentence() const;
 };
+
+/// No GPU has more, and no machine has more GPUs than that; larger sizes are errors of the
+/// recording.
+inline constexpr Bytes kMaxRequested{1ULL << 44};
+inline constexpr Bytes kMaxLive{1ULL << 48};
 
 struct OpTrace {
   std::string name;
@@ -84,10 +105,14 @@ class OpTraceBuilder {
 
   void alloc(std::uint64_t key, Bytes bytes, std::uint64_t stream_key);
   void free(std::uint64_t key);
+  bool is_live(std::uint64_t key) const { return live_.find(key) != IdTable::kNone; }
   void record_use(std::uint64_t key, std::uint64_t stream_key);
   void step(std::uint64_t mflop);
   /// A block that was live before the recording began. Only before the first other call.
   void live_at_start(std::uint64_t key, Bytes bytes, std::uint64_t stream_key);
+  /// Bytes that were live before and are not named by any event: one block more, never freed.
+  void unnamed_live_at_start(Bytes bytes);
+  void note(std::string sentence) { trace_.completeness.notes.push_back(std::move(sentence)); }
   void lost(std::uint64_t events) { trace_.completeness.lost_events += events; }
   void set_recorded_peak_reserved(Bytes bytes) { trace_.recorded_peak_reserved = bytes; }
 
@@ -98,8 +123,12 @@ class OpTraceBuilder {
   std::uint16_t stream_index(std::uint64_t key);
 
   OpTrace trace_;
-  std::unordered_map<std::uint64_t, std::uint32_t> live_;
+  IdTable live_;
+  std::vector<std::uint64_t> bytes_;  // requested, by id
+  Bytes live_bytes_{};
   std::unordered_map<std::uint64_t, std::uint16_t> streams_;
+  std::uint64_t last_stream_key_ = 0;  // what stream_index was last asked for, and said
+  std::uint16_t last_stream_ = 0;
 };
 
 }  // namespace levee::replay

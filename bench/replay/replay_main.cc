@@ -1,7 +1,7 @@
 // The lab's command: traces x policies x limits, as a table and as JSON. `levee replay` and the
 // scoreboard stand on it.
 //
-//     levee_replay_lab [--set decoder|streams|adversarial]... [--csv FILE[:MFLOP_PER_BYTE]]...
+//     levee_replay_lab [--set decoder|streams|adversarial]... [--file FILE[:MFLOP_PER_BYTE]]...
 //     [--lengths FOLDER]
 //                      [--policies native,expandable,levee,…] [--limit 1.05x|BYTES] [--seed N]
 //                      [--only TRACE]
@@ -23,10 +23,8 @@
 
 #include "bench/replay/generators/adversarial.h"
 #include "bench/replay/generators/decoder_trace.h"
-#include "bench/replay/policies/levee_policy.h"
-#include "bench/replay/policies/simple_policies.h"
-#include "bench/replay/policies/torch_model.h"
-#include "bench/replay/readers/csv_reader.h"
+#include "bench/replay/policies/policy_factory.h"
+#include "bench/replay/readers/recording.h"
 #include "bench/replay/result_json.h"
 #include "bench/replay/runner.h"
 
@@ -80,7 +78,7 @@ std::string parse(int count, char** values, Arguments& out) {
     const std::string value = values[++i];
     if (name == "--set") {
       out.sets.push_back(value);
-    } else if (name == "--csv") {
+    } else if (name == "--file") {
       out.files.push_back(value);
     } else if (name == "--lengths") {
       out.lengths = value;
@@ -98,7 +96,7 @@ std::string parse(int count, char** values, Arguments& out) {
       return fmt::format("{} is no option", name);
     }
   }
-  if (out.sets.empty() && out.files.empty()) return "name a --set or a --csv";
+  if (out.sets.empty() && out.files.empty()) return "name a --set or a --file";
   return {};
 }
 
@@ -118,36 +116,6 @@ std::optional<std::vector<std::uint32_t>> read_lengths(const std::string& path) 
     lengths.push_back(static_cast<std::uint32_t>(std::strtoul(line.c_str(), nullptr, 10)));
   }
   return lengths;
-}
-
-std::unique_ptr<ReplayPolicy> make_policy(const std::string& name, const Arguments& arguments,
-                                          const OpTrace& trace, Limits limits) {
-  if (name == "native") return std::make_unique<TorchModel>(TorchOptions{}, limits);
-  if (name == "expandable") {
-    TorchOptions options;
-    options.expandable_segments = true;
-    return std::make_unique<TorchModel>(options, limits);
-  }
-  if (name == "split-gc") {
-    TorchOptions options;
-    options.max_split_size = 128_MiB;
-    options.garbage_collection_threshold = 0.8;
-    return std::make_unique<TorchModel>(options, limits);
-  }
-  if (name == "cudaMalloc") return std::make_unique<PlainMalloc>(limits);
-  if (name == "bound") return std::make_unique<LowerBound>(limits);
-  LeveeOptions options = levee_options_for(trace);
-  options.judge = arguments.judge;
-  options.step_marks = arguments.marks;
-  if (name == "levee-move") {
-    options.config.stitch = StitchMode::kMove;
-  } else if (name == "levee-none") {
-    options.config.stitch = StitchMode::kNone;
-  } else if (name != "levee") {
-    return nullptr;
-  }
-  options.label = name;
-  return std::make_unique<LeveePolicy>(options, limits, trace.stream_count);
 }
 
 /// Bytes of `--limit` for a trace: a number of bytes, or a factor of what is live at most
@@ -205,9 +173,9 @@ int run(const Arguments& arguments) {
   for (const std::string& file : arguments.files) {
     const std::size_t colon = file.rfind(':');
     const std::string path = file.substr(0, colon);
-    FlopModel flops;
+    ReadOptions options;
     if (colon != std::string::npos)
-      flops.mflop_per_byte = std::strtod(file.c_str() + colon + 1, nullptr);
+      options.mflop_per_byte = std::strtod(file.c_str() + colon + 1, nullptr);
     const auto text = read_file(path);
     if (!text) {
       fmt::print(stderr, "levee_replay_lab: {} cannot be read\n", path);
@@ -215,8 +183,8 @@ int run(const Arguments& arguments) {
     }
     ReadError error;
     std::string name = path.substr(path.find_last_of('/') + 1);
-    name = name.substr(0, name.find('.'));
-    traces.push_back(read_csv(name, *text, &error, flops));
+    options.name = name.substr(0, name.find('.'));
+    traces.push_back(read_recording(*text, options, &error));
     if (!error.sentence.empty()) {
       fmt::print(stderr, "levee_replay_lab: {}: {}\n", path, error.sentence);
       return 1;
@@ -231,8 +199,10 @@ int run(const Arguments& arguments) {
     const TraceFacts facts = facts_of(trace);
     const Limits limits{limit_bytes(arguments.limit, facts)};
     for (const std::string& name : arguments.policies) {
-      const std::unique_ptr<ReplayPolicy> policy = make_policy(name, arguments, trace, limits);
-      if (policy == nullptr) return usage("no policy is called " + name);
+      std::string why;
+      const std::unique_ptr<ReplayPolicy> policy =
+          make_policy(name, trace, limits, {arguments.judge, arguments.marks}, &why);
+      if (policy == nullptr) return usage(why);
       results.push_back(run_policy(trace, facts, *policy, limits));
       print_row(results.back());
     }

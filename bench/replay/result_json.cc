@@ -77,7 +77,9 @@ std::string object(const ReplayResult& r) {
         fmt::format("{}{}:{}", i == 0 ? "" : ",", quoted(r.details[i].first), r.details[i].second);
   }
   out += "},\"reserved_by_step\":" + list(r.reserved_by_step);
-  return out + ",\"live_by_step\":" + list(r.live_by_step) + "}";
+  out += ",\"live_by_step\":" + list(r.live_by_step);
+  out += ",\"reserved_series\":" + list(r.reserved_series);
+  return out + ",\"live_series\":" + list(r.live_series) + "}";
 }
 
 }  // namespace

@@ -64,6 +64,39 @@ class StepBook {
   double warm_optimistic_ = 0;
 };
 
+/// Peaks over equal stretches of the trace.
+class SeriesBook {
+ public:
+  SeriesBook(std::size_t ops, ReplayResult& result)
+      : stride_(std::max<std::size_t>(1, (ops + kSeriesPoints - 1) / kSeriesPoints)),
+        left_(stride_),
+        result_(result) {}
+
+  void see(Bytes reserved, Bytes live) {
+    reserved_ = std::max(reserved_, reserved);
+    live_ = std::max(live_, live);
+    if (--left_ == 0) close();
+  }
+  void finish() {
+    if (left_ != stride_) close();
+  }
+
+ private:
+  void close() {
+    result_.reserved_series.push_back(reserved_);
+    result_.live_series.push_back(live_);
+    reserved_ = {};
+    live_ = {};
+    left_ = stride_;
+  }
+
+  std::size_t stride_;
+  std::size_t left_;
+  ReplayResult& result_;
+  Bytes reserved_{};
+  Bytes live_{};
+};
+
 }  // namespace
 
 ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPolicy& policy,
@@ -78,6 +111,7 @@ ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPol
   result.peak_live = facts.peak_live;
   result.peak_active = facts.peak_active;
   StepBook book(policy, result);
+  SeriesBook series(trace.ops.size(), result);
   std::vector<std::uint64_t> size(trace.id_count);  // 0: not live
   Bytes live{};
   std::size_t step_index = 0;
@@ -120,7 +154,9 @@ ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPol
         policy.step();
         break;
     }
+    series.see(policy.reserved(), live);
   }
+  series.finish();
   if (in_step && step_index < facts.step_seconds.size())
     book.close(true, facts.step_seconds[step_index]);
   book.finish();

@@ -18,6 +18,7 @@
 namespace levee::replay {
 
 inline constexpr std::size_t kWarmUpSteps = 20;
+inline constexpr std::size_t kSeriesPoints = 1500;
 
 struct ReplayResult {
   std::string trace;
@@ -49,6 +50,9 @@ struct ReplayResult {
   double wall_seconds = 0;              ///< what the replay took on this machine
   std::vector<Bytes> reserved_by_step;  ///< peak within each step; before the first mark at index 0
   std::vector<Bytes> live_by_step;
+  /// The same over equal stretches of the trace, at most `kSeriesPoints`: what pictures show.
+  std::vector<Bytes> reserved_series;
+  std::vector<Bytes> live_series;
   std::vector<std::pair<std::string, std::uint64_t>> details;
 };
 

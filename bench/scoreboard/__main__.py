@@ -78,7 +78,7 @@ def measure(lab: Lab, folder: Path, seeds: list[int], quick: bool) -> Measured:
     recorded = [
         part
         for name, path in unpack(folder).items()
-        for part in ("--csv", f"{path}:{MFLOP_PER_BYTE[name]:.9g}")
+        for part in ("--file", f"{path}:{MFLOP_PER_BYTE[name]:.9g}")
     ]
     decoder = ["--set", "decoder"]
     jobs: list[tuple[str, list[str], str, int]] = [

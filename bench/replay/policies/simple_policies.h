@@ -33,7 +33,7 @@ class PlainMalloc final : public ReplayPolicy {
 class LowerBound final : public ReplayPolicy {
  public:
   explicit LowerBound(Limits limits) : limits_(limits) {}
-  std::string name() const override { return "lower bound"; }
+  std::string name() const override { return "bound"; }
   bool allocate(std::uint32_t id, Bytes requested, std::uint16_t stream) override;
   void free(std::uint32_t id) override;
   Bytes reserved() const override { return reserved_; }

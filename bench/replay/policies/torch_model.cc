@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -49,7 +50,8 @@ bool TorchModel::BySize::operator()(const Block* a, const Block* b) const {
   return a->size != b->size ? a->size < b->size : a->addr < b->addr;
 }
 
-TorchModel::TorchModel(TorchOptions options, Limits limits) : options_(options), limits_(limits) {}
+TorchModel::TorchModel(TorchOptions options, Limits limits)
+    : options_(std::move(options)), limits_(limits) {}
 
 TorchModel::~TorchModel() {
   // Blocks of one segment form a list; its first one has no predecessor. Live and waiting blocks
@@ -115,7 +117,9 @@ std::unique_ptr<TorchModel::Block> TorchModel::make_block(std::uint64_t addr, st
 }
 
 bool TorchModel::fits(std::uint64_t more) const {
-  return limits_.capacity.value == 0 || reserved_.value + more <= limits_.capacity.value;
+  // "No limit" is a device that no real trace fills.
+  const std::uint64_t capacity = limits_.capacity.value == 0 ? 1ULL << 52 : limits_.capacity.value;
+  return reserved_.value + more <= capacity;
 }
 
 void TorchModel::grew(std::uint64_t bytes) {

@@ -22,6 +22,7 @@ namespace levee::replay {
 
 /// Options of PYTORCH_CUDA_ALLOC_CONF that change placement.
 struct TorchOptions {
+  std::string label = "native";
   bool expandable_segments = false;
   Bytes max_split_size{};                      ///< 0 = not set
   std::uint64_t roundup_power2_divisions = 0;  ///< 0 = not set; one value for all sizes
@@ -34,9 +35,7 @@ class TorchModel final : public ReplayPolicy {
   TorchModel(TorchOptions options, Limits limits);
   ~TorchModel() override;
 
-  std::string name() const override {
-    return options_.expandable_segments ? "expandable" : "native";
-  }
+  std::string name() const override { return options_.label; }
   std::string settings() const override;
   bool allocate(std::uint32_t id, Bytes requested, std::uint16_t stream) override;
   void free(std::uint32_t id) override;

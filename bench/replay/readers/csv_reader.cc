@@ -1,13 +1,18 @@
 #include "bench/replay/readers/csv_reader.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 namespace levee::replay {
 
 namespace {
+
+constexpr std::string_view kHistoryHead = "time_us,action,block,bytes,stream";
 
 /// Up to five fields of a line, separated by commas or spaces. Empty fields count when commas
 /// separate.
@@ -34,66 +39,184 @@ bool number(std::string_view text, T& out) {
   return code == std::errc{} && end == text.data() + text.size();
 }
 
-}  // namespace
+/// The lines of a text that say something, with their numbers.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : text_(text) {}
 
-OpTrace read_csv(std::string name, std::string_view text, ReadError* error, FlopModel flops) {
-  OpTraceBuilder builder(std::move(name));
-  std::size_t line_number = 0;
-  // A mark's work is known from the step's first request, which follows it: hold the mark back
-  // until then.
-  bool mark_pending = false;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    ++line_number;
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
-    if (line.empty() || line.front() == '#' || (line_number == 1 && line.substr(0, 3) == "op,"))
-      continue;
+  bool next(std::string_view& line) {
+    while (!text_.empty()) {
+      const std::size_t end = text_.find('\n');
+      line = text_.substr(0, end);
+      text_.remove_prefix(end == std::string_view::npos ? text_.size() : end + 1);
+      ++number_;
+      while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+      if (!line.empty() && line.front() != '#') return true;
+    }
+    return false;
+  }
+  std::size_t number() const { return number_; }
+
+ private:
+  std::string_view text_;
+  std::size_t number_ = 0;
+};
+
+std::string complaint(std::size_t number, std::string_view line) {
+  std::string shown;
+  for (const char c : line.substr(0, 80)) shown += c >= 0x20 && c < 0x7f ? c : '?';
+  return fmt::format("line {} is no op of a levee CSV trace: \"{}\"", number, shown);
+}
+
+std::uint64_t mflop(double per_byte, std::uint64_t bytes) {
+  constexpr double kMost = 1e18;
+  const double work = per_byte * static_cast<double>(bytes);
+  return work > 0 && work < kMost ? static_cast<std::uint64_t>(work) : 0;
+}
+
+class OpsReader {
+ public:
+  explicit OpsReader(const ReadOptions& options) : options_(options), builder_(options.name) {}
+
+  bool add(std::string_view line) {
     const Fields f = split(line);
     const char op = f.at[0].size() == 1 ? f.at[0][0] : '?';
     std::int64_t id = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t stream = 0;
-    bool good = f.count >= 2 && number(f.at[1], id);
+    std::uint64_t value = 0;
+    if (f.count < 2 || !number(f.at[1], id)) return false;
+    const auto key = static_cast<std::uint64_t>(id);
     switch (op) {
-      case 'a':
-        good = good && f.count >= 3 && number(f.at[2], bytes) && bytes <= (1ULL << 44);
-        if (f.count >= 4 && !f.at[3].empty()) good = good && number(f.at[3], stream);
-        if (!good) break;
-        if (mark_pending)
-          builder.step(
-              static_cast<std::uint64_t>(flops.mflop_per_byte * static_cast<double>(bytes)));
-        mark_pending = false;
-        builder.alloc(static_cast<std::uint64_t>(id), Bytes{bytes}, stream);
-        break;
-      case 'f':
-        if (good) builder.free(static_cast<std::uint64_t>(id));
-        break;
-      case 'r':
-        good = good && f.count >= 4 && number(f.at[3], stream);
-        if (good) builder.record_use(static_cast<std::uint64_t>(id), stream);
-        break;
-      case 'm':
-        if (good && id >= 0) mark_pending = true;
-        break;
-      case 's': {
-        std::uint64_t mflop = 0;
-        if (f.count >= 3 && !f.at[2].empty()) good = good && number(f.at[2], mflop);
-        if (good) builder.step(mflop);
-        break;
+      case 'a': {
+        std::uint64_t stream = 0;
+        if (f.count < 3 || !number(f.at[2], value) || Bytes{value} > kMaxRequested) return false;
+        if (f.count >= 4 && !f.at[3].empty() && !number(f.at[3], stream)) return false;
+        if (mark_pending_) builder_.step(mflop(options_.mflop_per_byte, value));
+        mark_pending_ = false;
+        builder_.alloc(key, Bytes{value}, stream);
+        return true;
       }
+      case 'f':
+        builder_.free(key);
+        return true;
+      case 'r':
+        if (f.count < 4 || !number(f.at[3], value)) return false;
+        builder_.record_use(key, value);
+        return true;
+      case 'm':
+        // A mark's work is known from the step's first request, which follows it.
+        if (id >= 0) mark_pending_ = true;
+        return true;
+      case 's':
+        if (f.count >= 3 && !f.at[2].empty() && !number(f.at[2], value)) return false;
+        builder_.step(value);
+        return true;
       default:
-        good = false;
-    }
-    if (!good) {
-      if (error != nullptr)
-        error->sentence = fmt::format("line {} is no op of a levee CSV trace: \"{}\"", line_number,
-                                      line.substr(0, 80));
-      return {};
+        return false;
     }
   }
-  return builder.finish();
+  OpTrace finish() { return builder_.finish(); }
+
+ private:
+  const ReadOptions& options_;
+  OpTraceBuilder builder_;
+  bool mark_pending_ = false;
+};
+
+class HistoryReader {
+ public:
+  explicit HistoryReader(const ReadOptions& options) : builder_(options.name) {}
+
+  bool add(std::string_view line) {
+    const Fields f = split(line);
+    Event e;
+    if (f.count < 4 || !number(f.at[2], e.block) || !number(f.at[3], e.bytes) ||
+        Bytes{e.bytes} > kMaxRequested)
+      return false;
+    if (f.count >= 5 && !f.at[4].empty() && !number(f.at[4], e.stream)) return false;
+    const std::string_view action = f.at[1];
+    if (action == "alloc") {
+      e.kind = 'a';
+    } else if (action == "free_requested") {
+      e.kind = 'q';
+    } else if (action == "free_completed" || action == "free") {
+      e.kind = 'f';
+      has_completed_ = true;
+    } else if (action == "segment_alloc" || action == "segment_map") {
+      e.kind = '+';
+    } else if (action == "segment_free" || action == "segment_unmap") {
+      e.kind = '-';
+    } else if (action == "step") {
+      e.kind = 's';
+    } else {
+      return action == "oom" || action == "snapshot" || action == "annotate";
+    }
+    events_.push_back(e);
+    return true;
+  }
+
+  OpTrace finish() {
+    const char free_kind = has_completed_ ? 'f' : 'q';
+    IdTable live;
+    IdTable placed;
+    for (const Event& e : events_) {
+      const auto key = static_cast<std::uint64_t>(e.block);
+      if (e.kind == 'a') {
+        live.put(key, 0);
+      } else if (e.kind == free_kind && live.take(key) == IdTable::kNone &&
+                 placed.put(key, 0) == IdTable::kNone) {
+        builder_.live_at_start(key, Bytes{e.bytes}, e.stream);
+      }
+    }
+    std::uint64_t reserved = 0;
+    std::uint64_t peak = 0;
+    for (const Event& e : events_) {
+      if (e.kind == 'a')
+        builder_.alloc(static_cast<std::uint64_t>(e.block), Bytes{e.bytes}, e.stream);
+      if (e.kind == free_kind) builder_.free(static_cast<std::uint64_t>(e.block));
+      if (e.kind == 's') builder_.step(0);
+      if (e.kind == '+') reserved = std::min(reserved + e.bytes, kMaxLive.value);
+      if (e.kind == '-') reserved -= std::min(reserved, e.bytes);
+      peak = std::max(peak, reserved);
+    }
+    OpTrace trace = builder_.finish();
+    // Gains of reserved memory are the whole of it only if the history has the beginning.
+    if (trace.completeness.starts_at_beginning) trace.recorded_peak_reserved = Bytes{peak};
+    return trace;
+  }
+
+ private:
+  struct Event {
+    std::int64_t block = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t stream = 0;
+    char kind = 0;
+  };
+  OpTraceBuilder builder_;
+  std::vector<Event> events_;
+  bool has_completed_ = false;
+};
+
+template <typename Reader>
+OpTrace read_lines(Lines lines, Reader reader, bool has_head, ReadError* error) {
+  std::string_view line;
+  bool first = true;
+  while (lines.next(line)) {
+    const bool skip = first && (has_head || line.starts_with("op,"));
+    first = false;
+    if (skip || reader.add(line)) continue;
+    error->sentence = complaint(lines.number(), line);
+    return {};
+  }
+  return reader.finish();
+}
+
+}  // namespace
+
+OpTrace read_csv(std::string_view text, const ReadOptions& options, ReadError* error) {
+  std::string_view first;
+  if (Lines(text).next(first) && first == kHistoryHead)
+    return read_lines(Lines(text), HistoryReader(options), true, error);
+  return read_lines(Lines(text), OpsReader(options), false, error);
 }
 
 }  // namespace levee::replay

@@ -1,4 +1,6 @@
-// The documented text form of a trace, one op a line:
+// The documented text forms of a trace, one op a line.
+//
+// *Ops*, as the lab's own recordings have them:
 //
 //     a,ID,BYTES[,STREAM]     allocation of BYTES requested bytes; STREAM defaults to 0
 //     f,ID                    free
@@ -7,29 +9,26 @@
 //     s,N[,MFLOP]             step N begins, with its modelled work
 //
 // Fields after those are ignored, as are blank lines, lines that begin with `#` and a first line
-// that begins with "op,". Spaces may stand in for commas. IDs are any integers; an ID may be used
-// again after its free. A line that is none of these makes the whole file invalid: the error names
-// its number. Cost: about 100 ns a line; memory 16 B an op and 24 B a live block.
+// that begins with "op,". Spaces may stand in for commas.
+//
+// *History*, as an allocator's history is easily written by a script: a first line
+// "time_us,action,block,bytes,stream", then a line an event with the actions of a PyTorch snapshot
+// (alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map, segment_unmap,
+// and `step`, which begins one). A block that is freed without an allocation was live at the start.
+//
+// IDs and blocks are any integers and may be used again after their free. A line that is none of
+// these makes the whole file invalid: the error names its number. Cost: about 60 ns a line; memory
+// 16 B an op and 48 B a live block.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "bench/replay/op_trace.h"
+#include "bench/replay/readers/recording_options.h"
 
 namespace levee::replay {
 
-struct ReadError {
-  std::string sentence;  ///< empty = no error
-};
-
-/// Modelled work of a step from its first allocation, for traces whose `m` marks carry none
-/// (bench/traces/README.md).
-struct FlopModel {
-  double mflop_per_byte = 0;  ///< of the first request of the step
-};
-
 /// `text` is the whole file.
-OpTrace read_csv(std::string name, std::string_view text, ReadError* error, FlopModel flops = {});
+OpTrace read_csv(std::string_view text, const ReadOptions& options, ReadError* error);
 
 }  // namespace levee::replay

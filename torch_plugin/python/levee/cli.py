@@ -14,6 +14,7 @@ levee: a caching CUDA memory allocator for PyTorch.
   levee run train.py --epochs 3             train with levee, the script unchanged
   levee sim --gpu 24GiB -- python train.py  the same program on a simulated GPU
   levee report RUN.levee                    what happened to memory, and why
+  levee replay SNAPSHOT.pickle              what the same job would have reserved under levee
 """
 
 
@@ -24,11 +25,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and end")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    from levee import _cli_bench, _cli_env, _cli_run, _cli_sim
+    from levee import _cli_bench, _cli_env, _cli_replay, _cli_run, _cli_sim
 
     _cli_run.register(subparsers)
     _cli_sim.register(subparsers)
     _cli_bench.register(subparsers)
+    _cli_replay.register(subparsers)
     _cli_env.register(subparsers)
     try:
         from levee import _seeing_cli

@@ -33,7 +33,8 @@ class Run:
     x: list[float] = field(default_factory=list)
     reserved: list[float] = field(default_factory=list)
     allocated: list[float] = field(default_factory=list)
-    by_step: bool = False
+    # What x counts: "seconds", "step" or "request".
+    axis: str = "seconds"
     peak_reserved: int = 0
     peak_allocated: int = 0
     emergencies: int | None = None
@@ -76,7 +77,7 @@ def _read(label: str, path: str | Path) -> Run:
     if steps["count"] > 1:
         # By step: runs of different allocators take different times, the same step is the same work.
         peaks = steps["devices"][device]
-        run.by_step = True
+        run.axis = "step"
         run.x = [float(n) for n in steps["number"]]
         run.reserved = [float(v) for v in peaks["peak_reserved_bytes"]]
         run.allocated = [float(v) for v in peaks["peak_allocated_bytes"]]
@@ -101,6 +102,11 @@ def read(sources: Sequence[Source]) -> dict[str, list[Run]]:
     for label, path in sources:
         run = _read(label, path)
         panels.setdefault(run.panel, []).append(run)
+    return ready(panels)
+
+
+def ready(panels: dict[str, list[Run]]) -> dict[str, list[Run]]:
+    """Gives every run of a panel its own colour, and all of them one axis."""
     for runs in panels.values():
         more = iter(_MORE_COLOURS * (1 + len(runs) // len(_MORE_COLOURS)))
         taken: set[str] = set()
@@ -108,9 +114,9 @@ def read(sources: Sequence[Source]) -> dict[str, list[Run]]:
             known = next((c for name, c in _COLOURS.items() if run.label.startswith(name)), "")
             run.colour = known if known and known not in taken else next(more)
             taken.add(run.colour)
-        if not all(run.by_step for run in runs):
+        if len({run.axis for run in runs}) > 1:
             for run in runs:
-                run.by_step = False
+                run.axis = "seconds"
     return panels
 
 
@@ -142,12 +148,17 @@ _PAGE = """<!doctype html>
 
 def write_html(sources: Sequence[Source], out: str | Path, title: str = "Reserved memory") -> Path:
     """One page with a panel for each group of runs; needs no network."""
+    return page_of(read(sources), out, title)
+
+
+def page_of(runs_by_panel: dict[str, list[Run]], out: str | Path, title: str) -> Path:
+    """The page of runs that `ready` has prepared."""
     from levee import _timeline
 
     panels = [
         {
             "title": name,
-            "x": "step" if all(run.by_step for run in runs) else "seconds",
+            "x": runs[0].axis,
             "runs": [
                 {
                     "label": run.label,
@@ -162,7 +173,7 @@ def write_html(sources: Sequence[Source], out: str | Path, title: str = "Reserve
                 for run in runs
             ],
         }
-        for name, runs in read(sources).items()
+        for name, runs in runs_by_panel.items()
     ]
     data = json.dumps({"title": title, "panels": panels}, separators=(",", ":")).replace(
         "<", "\\u003c"
@@ -178,6 +189,11 @@ def write_html(sources: Sequence[Source], out: str | Path, title: str = "Reserve
 
 def write_png(sources: Sequence[Source], out: str | Path, title: str = "") -> Path:
     """The same picture as PNG; needs matplotlib."""
+    return png_of(read(sources), out, title)
+
+
+def png_of(panels: dict[str, list[Run]], out: str | Path, title: str) -> Path:
+    """The picture of runs that `ready` has prepared; needs matplotlib."""
     try:
         import matplotlib
 
@@ -190,7 +206,6 @@ def write_png(sources: Sequence[Source], out: str | Path, title: str = "") -> Pa
         ) from None
     import io
 
-    panels = read(sources)
     count = len(panels)
     columns = min(count, 3)
     rows = (count + columns - 1) // columns
@@ -230,11 +245,11 @@ def write_png(sources: Sequence[Source], out: str | Path, title: str = "") -> Pa
         axis.set_title(
             name or title or "Reserved memory", fontsize=11, loc="left", fontweight="bold"
         )
-        axis.set_xlabel("step" if all(run.by_step for run in runs) else "seconds", fontsize=9)
+        axis.set_xlabel(runs[0].axis, fontsize=9)
         axis.set_ylabel("GiB", fontsize=9)
         axis.set_ylim(bottom=0)
         axis.margins(x=0.01)
-        axis.xaxis.set_major_locator(MaxNLocator(integer=all(run.by_step for run in runs), nbins=7))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=runs[0].axis != "seconds", nbins=7))
         axis.grid(alpha=0.22, lw=0.6)
         axis.tick_params(labelsize=8.5)
         for side in ("top", "right"):

@@ -51,7 +51,7 @@ class Panel {
     tooltip.hidden = x < this.low || x > this.high;
     if (tooltip.hidden) return;
     tooltip.replaceChildren(
-      make("div", {}, this.panel.x === "step" ? `step ${Math.floor(x)}` : `${x.toFixed(3)} s`),
+      make("div", {}, this.panel.x === "seconds" ? `${x.toFixed(3)} s` : `${this.panel.x} ${Math.floor(x)}`),
       ...this.panel.runs.map((run) => {
         const value = this.valueAt(run, "reserved", x);
         return make("div", {}, make("span", { style: `color:${run.colour}` }, "■ "), `${run.label} `,
@@ -86,7 +86,7 @@ class Panel {
     }
     g.textAlign = "center";
     for (const value of ticks(this.low, this.high, Math.max(2, a.width / 80), 10)) {
-      if (this.panel.x === "step" && value !== Math.round(value)) continue;
+      if (this.panel.x !== "seconds" && value !== Math.round(value)) continue;
       g.fillText(countText(value), this.xOf(value), a.y + a.height + 13);
     }
     g.textAlign = "right";

@@ -1,0 +1,173 @@
+#include "bench/replay/readers/levee_reader.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "allocator/record/trace_reader.h"
+
+namespace levee::replay {
+
+namespace {
+
+using record::EventCursor;
+using record::EventQuery;
+using record::KindSet;
+using record::TraceEvent;
+using record::TraceReader;
+
+constexpr std::size_t kMaxDevices = 4096;
+
+KindSet replayed_kinds() {
+  return KindSet::none()
+      .with(EventKind::kAlloc)
+      .with(EventKind::kFree)
+      .with(EventKind::kRecordUse)
+      .with(EventKind::kStepMark)
+      .with(EventKind::kOutOfMemory);
+}
+
+class LeveeReader {
+ public:
+  LeveeReader(const TraceReader& reader, const ReadOptions& options, ReadError* error)
+      : reader_(reader), options_(options), error_(error), builder_(options.name) {
+    for (const record::TraceLane& lane : reader.lanes()) {
+      const auto index = lane.id.value;
+      if (lanes_.size() <= index) lanes_.resize(std::size_t{index} + 1);
+      lanes_[index] = Lane{static_cast<std::uint32_t>(lane.device.value), lane.stream.value, true};
+    }
+  }
+
+  OpTrace read() {
+    if (!choose()) return {};
+    const record::TraceState start =
+        reader_.chapter_count() > 0 ? reader_.chapter_state(0) : record::TraceState{};
+    for (const record::LiveBlock& b : start.live) {
+      if (is_ours(b.lane))
+        builder_.live_at_start(b.addr.value, b.requested_bytes, lanes_[b.lane.value].stream);
+    }
+    if (!start.live_is_complete)
+      builder_.note("The blocks that were live at its beginning are not all known.");
+    EventQuery query;
+    query.kinds = replayed_kinds();
+    const std::unique_ptr<EventCursor> cursor = reader_.events(query);
+    for (auto events = cursor->next(); !events.empty(); events = cursor->next()) {
+      for (const TraceEvent& e : events) add(e.event);
+    }
+    say_what_is_missing();
+    return builder_.finish();
+  }
+
+ private:
+  struct Lane {
+    std::uint32_t device = 0;
+    std::uint64_t stream = 0;
+    bool is_known = false;
+  };
+
+  bool is_ours(LaneId lane) const {
+    return lane.value < lanes_.size() && lanes_[lane.value].is_known &&
+           lanes_[lane.value].device == device_;
+  }
+
+  bool choose() {
+    std::vector<std::uint64_t> counts;
+    std::size_t devices = 0;
+    for (const Lane& lane : lanes_) {
+      if (lane.is_known) devices = std::max(devices, std::size_t{lane.device} + 1);
+    }
+    if (devices == 0 || devices > kMaxDevices) {
+      error_->sentence = "this recording holds no allocation";
+      return false;
+    }
+    counts.resize(devices);
+    if (devices == 1) {
+      counts[0] = 1;
+    } else {
+      EventQuery query;
+      query.kinds = KindSet::none().with(EventKind::kAlloc);
+      const std::unique_ptr<EventCursor> cursor = reader_.events(query);
+      for (auto events = cursor->next(); !events.empty(); events = cursor->next()) {
+        for (const TraceEvent& e : events) {
+          const LaneId lane = e.event.lane;
+          if (lane.value < lanes_.size() && lanes_[lane.value].is_known)
+            ++counts[lanes_[lane.value].device];
+        }
+      }
+    }
+    const auto device = choose_device(counts, options_.device, error_);
+    if (!device) return false;
+    device_ = static_cast<std::uint32_t>(*device);
+    return true;
+  }
+
+  void add(const Event& e) {
+    switch (e.kind()) {
+      case EventKind::kAlloc:
+        if (is_ours(e.lane)) builder_.alloc(e.a, requested_of(e.b), lanes_[e.lane.value].stream);
+        break;
+      case EventKind::kFree:
+        if (is_ours(e.lane)) builder_.free(e.a);
+        break;
+      case EventKind::kRecordUse:
+        if (is_ours(e.lane)) builder_.record_use(e.a, lanes_[e.lane.value].stream);
+        break;
+      case EventKind::kStepMark:
+        builder_.step(0);
+        break;
+      case EventKind::kOutOfMemory:
+        out_of_memory_ += is_ours(e.lane) ? 1U : 0U;
+        break;
+      default:
+        break;
+    }
+  }
+
+  void say_what_is_missing() {
+    const record::Coverage& coverage = reader_.coverage();
+    builder_.lost(coverage.lost_events);
+    if (coverage.dropped_events != 0) {
+      builder_.note(fmt::format("Its oldest {} events were overwritten to keep its size.",
+                                coverage.dropped_events));
+    }
+    if (coverage.damaged_blocks != 0) {
+      builder_.note(
+          fmt::format("{} damaged blocks of the file were skipped.", coverage.damaged_blocks));
+    }
+    if (coverage.ending == record::TraceEnding::kCut)
+      builder_.note("The process was still running, or was killed, when the recording ended.");
+    if (coverage.ending == record::TraceEnding::kStopped)
+      builder_.note("Recording stopped early: " + coverage.stop_reason + ".");
+    if (out_of_memory_ != 0)
+      builder_.note(fmt::format("The run met {} out-of-memory errors.", out_of_memory_));
+    constexpr std::size_t kPoints = 1000;
+    const record::CounterSeries series =
+        reader_.counters(DeviceId{static_cast<decltype(DeviceId::value)>(device_)}, coverage.first,
+                         Nanos{coverage.last.value + 1}, kPoints);
+    std::uint64_t peak = 0;
+    for (const std::uint64_t reserved : series.reserved_max) peak = std::max(peak, reserved);
+    if (peak <= kMaxLive.value) builder_.set_recorded_peak_reserved(Bytes{peak});
+  }
+
+  const TraceReader& reader_;
+  const ReadOptions& options_;
+  ReadError* error_;
+  OpTraceBuilder builder_;
+  std::vector<Lane> lanes_;
+  std::uint32_t device_ = 0;
+  std::uint64_t out_of_memory_ = 0;
+};
+
+}  // namespace
+
+OpTrace read_levee(std::span<const std::byte> bytes, const ReadOptions& options, ReadError* error) {
+  const std::unique_ptr<TraceReader> reader =
+      TraceReader::from_bytes(bytes, options.name, &error->sentence);
+  if (reader == nullptr) return {};
+  error->sentence.clear();
+  return LeveeReader(*reader, options, error).read();
+}
+
+}  // namespace levee::replay

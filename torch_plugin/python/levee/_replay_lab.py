@@ -1,0 +1,327 @@
+"""What a recorded job would have reserved under other allocators: the work behind ``levee replay``.
+
+Owns: which replays are run for an input, and the words about them. Figures come from the lab (levee._replay): levee
+itself is the code of this installation over a model of a GPU, PyTorch's allocators are models. *Live* is what the program
+held, each request rounded up to 512 bytes; where streams other than a block's own used it, until they were done.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Sequence
+
+from levee import _format as fmt
+from levee import _packed, compare
+from levee.errors import LeveeError
+
+GIB = 1 << 30
+DEFAULT_POLICIES = ("native", "expandable", "levee", "bound")
+PATTERN_PREFIX = "pattern:"
+
+# Memory of cards as they are sold, and what a process can have of it, GiB: the driver keeps a part, and CUDA's context
+# and libraries take about 0.5 GiB of every process.
+_CARDS = (
+    ("8 GB", 7.1),
+    ("12 GB", 11.1),
+    ("16 GB", 15.1),
+    ("24 GB", 23.0),
+    ("32 GB", 30.8),
+    ("40 GB", 38.9),
+    ("48 GB", 46.8),
+    ("80 GB", 78.6),
+    ("96 GB", 94.4),
+    ("141 GB", 139.2),
+    ("192 GB", 177.5),
+    ("288 GB", 267.5),
+)
+
+Progress = Callable[[str, float], None]
+
+
+def lab() -> Any:
+    """levee._replay, or one sentence about why not."""
+    try:
+        from levee import _replay
+    except ImportError as error:
+        raise LeveeError(
+            f"This installation has no replay lab ({error}); reinstall levee with pip."
+        ) from None
+    return _replay
+
+
+def size_of(text: str, what: str) -> int:
+    """Bytes of "24GiB", "24 GB", "512MiB" or a plain number."""
+    units = {"": 1, "b": 1, "k": 10, "m": 20, "g": 30, "t": 40}
+    lowered = text.strip().lower().replace(" ", "")
+    number = lowered.rstrip("bikmgt")
+    unit = lowered[len(number) :].removesuffix("b").removesuffix("i")
+    try:
+        value = float(number)
+        factor = units[unit]
+    except (ValueError, KeyError):
+        raise LeveeError(f'{what}: "{text}" is no size; write 24GiB, 512MiB or bytes.') from None
+    count = value * (1 if factor == 1 else 2**factor)
+    if not 1 <= count < 2**48:
+        raise LeveeError(f'{what}: "{text}" is no size of a GPU.')
+    return int(count)
+
+
+def factor_of(text: str) -> float | None:
+    """1.05 of "1.05x"; None if the text is no factor."""
+    if not text.lower().endswith("x"):
+        return None
+    try:
+        factor = float(text[:-1])
+    except ValueError:
+        return None
+    return factor if 0.01 <= factor <= 1000 else None
+
+
+def card_for(reserved: int) -> str | None:
+    """The smallest card that this fits, as its maker calls it."""
+    return next((name for name, usable in _CARDS if reserved <= usable * GIB), None)
+
+
+@dataclass
+class Replayed:
+    """One input under all policies."""
+
+    recording: Any
+    capacity: int
+    results: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def live(self) -> int:
+        return self.recording.peak_active
+
+    def of(self, policy: str) -> dict[str, Any] | None:
+        return next((r for r in self.results if r["policy"] == policy), None)
+
+
+def open_input(text: str, *, device: int = -1, seed: int = 1, mflop_per_byte: float = 0.0) -> Any:
+    """The recording, or generated pattern, that an argument names."""
+    if text.startswith(PATTERN_PREFIX):
+        return lab().generate(text[len(PATTERN_PREFIX) :], seed)
+    name = Path(text).name
+    for suffix in (".gz", ".xz"):
+        name = name.removesuffix(suffix)
+    stem = Path(name).stem.removesuffix(".pt.trace")
+    try:
+        return lab().read(_packed.contents(text), stem, device, mflop_per_byte)
+    except LeveeError as error:
+        sentence = str(error)
+        known = sentence.startswith((text, "There is no file", "This installation"))
+        raise error if known else LeveeError(f"{text}: {sentence.rstrip('.')}.") from None
+
+
+def capacity_for(recording: Any, capacity: int, limit: str) -> int:
+    """Bytes that the device gives; 0 = as many as asked for."""
+    if not limit:
+        return capacity
+    factor = factor_of(limit)
+    if factor is None:
+        return size_of(limit, "--limit")
+    page = 2 << 20
+    return -(-int(factor * recording.peak_active) // page) * page
+
+
+def replay(
+    recording: Any,
+    policies: Sequence[str],
+    capacity: int = 0,
+    *,
+    marks: bool = True,
+    progress: Progress | None = None,
+) -> Replayed:
+    """Replays one recording under each policy in turn."""
+    replayed = Replayed(recording, capacity)
+    for policy in policies:
+        tell = None if progress is None else (lambda share, name=policy: progress(name, share))
+        text = lab().run(recording, policy, capacity, marks, False, tell)
+        replayed.results.append(json.loads(text)[0])
+    return replayed
+
+
+def _gib(count: int) -> str:
+    return f"{count / GIB:.1f} GiB" if count >= GIB else fmt.size(count)
+
+
+def _short_of(result: dict[str, Any]) -> str:
+    failed = fmt.counted(result["failures"], "request", "requests")
+    step = result["first_failure_step"]
+    where = f", the first in step {step}" if result["steps"] > 1 else ""
+    return f"runs out of memory at {failed}{where}"
+
+
+def paragraph(replayed: Replayed) -> str:
+    """What a person wants to know about one input, in a few sentences."""
+    recording = replayed.recording
+    recorded = recording.recorded_peak_reserved
+    live = replayed.live
+    out = []
+    if recorded:
+        out.append(
+            f"Your run reserved {_gib(recorded)} for {_gib(live)} live ({fmt.ratio(recorded / live)})."
+        )
+    else:
+        out.append(f"Your run had {_gib(live)} live at most; what it reserved is not recorded.")
+    if replayed.capacity:
+        out.append(_at_capacity(replayed))
+        return " ".join(out)
+    levee = replayed.of("levee")
+    if levee is None:
+        return " ".join(out)
+    peak = levee["peak_reserved"]
+    others = [
+        f"{_gib(result['peak_reserved'])} under {words}"
+        for name, words in (
+            ("native", "PyTorch's defaults"),
+            ("expandable", "expandable segments"),
+        )
+        if (result := replayed.of(name)) is not None
+    ]
+    would = f"Under levee it would have been {_gib(peak)} ({fmt.ratio(peak / live)})"
+    out.append(would + (f"; {' and '.join(others)} by the models." if others else "."))
+    reference = recorded or (replayed.of("native") or {}).get("peak_reserved", 0)
+    if reference:
+        out.append(_about_cards(reference, peak, bool(recorded)))
+    return " ".join(out)
+
+
+def _about_cards(reference: int, peak: int, is_recorded: bool) -> str:
+    now, then = card_for(reference), card_for(peak)
+    if then is not None and then != now:
+        needed = f"where it needed one of {now}" if now else "where it fitted none"
+        whose = "" if is_recorded else " under PyTorch's defaults"
+        return f"At this batch size it would have fitted a card of {then}, {needed}{whose}."
+    if reference > peak * 1.02:
+        return (
+            f"That leaves {_gib(reference - peak)} more for a larger batch on the same card "
+            f"({100 * (reference - peak) / peak:.0f} % of what it needs)."
+        )
+    if peak > reference * 1.02:
+        return "This job has nothing to gain in peak memory."
+    return "At its peak this job has little to gain; see the driver calls and emergencies below."
+
+
+def _at_capacity(replayed: Replayed) -> str:
+    parts = []
+    for result in replayed.results:
+        if result["policy"] == "bound":
+            continue
+        if result["failures"]:
+            parts.append(f"{result['policy']} {_short_of(result)}")
+        elif result["emergencies"]:
+            times = fmt.counted(result["emergencies"], "emergency", "emergencies")
+            parts.append(f"{result['policy']} finishes with {times}")
+        else:
+            parts.append(f"{result['policy']} finishes without an emergency")
+    share = fmt.ratio(replayed.capacity / replayed.live)
+    listed = "; ".join(parts)
+    return f"In {_gib(replayed.capacity)} ({share} times what was live): {listed}."
+
+
+def about(recording: Any) -> str:
+    """What the input is, and what is missing from it."""
+    parts = [fmt.counted(recording.requests, "request", "requests")]
+    if recording.steps:
+        parts.append(fmt.counted(recording.steps, "step", "steps"))
+    if recording.streams > 1:
+        parts.append(f"{recording.streams} streams")
+    complete = "complete" if recording.is_complete else "incomplete"
+    line = f"{recording.kind}, {', '.join(parts)}, {complete}."
+    return f"{line} {recording.about}".rstrip()
+
+
+def as_json(replayed: Replayed) -> dict[str, Any]:
+    """One input of `--json`; bytes and seconds are numbers."""
+    recording = replayed.recording
+    return {
+        "name": recording.name,
+        "kind": recording.kind,
+        "requests": recording.requests,
+        "steps": recording.steps,
+        "streams": recording.streams,
+        "is_complete": recording.is_complete,
+        "about": recording.about,
+        "peak_live": recording.peak_live,
+        "peak_active": recording.peak_active,
+        "recorded_peak_reserved": recording.recorded_peak_reserved or None,
+        "capacity": replayed.capacity or None,
+        "text": paragraph(replayed),
+        "results": replayed.results,
+    }
+
+
+def table(replayed: Replayed) -> Any:
+    """A rich table over the policies."""
+    from rich import box
+    from rich.table import Table
+
+    columns = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    columns.add_column("allocator")
+    for title in ("peak reserved", "/ live", "driver calls", "driver time", "emergencies", "failed"):
+        columns.add_column(title, justify="right")
+    for result in replayed.results:
+        seconds = result["driver_seconds"] + result["creation_seconds"]
+        is_bound = result["policy"] == "bound"
+        columns.add_row(
+            result["policy"],
+            fmt.size(result["peak_reserved"]),
+            f"{result['peak_reserved'] / replayed.live:.4f}",
+            "–" if is_bound else fmt.count(result["memory_calls"]),
+            "–" if is_bound else fmt.duration(seconds * 1e9),
+            "–" if is_bound else fmt.count(result["emergencies"]),
+            fmt.count(result["failures"]),
+            style="bold" if result["policy"] == "levee" else "",
+        )
+    return columns
+
+
+def _runs(replayed: Replayed) -> list[compare.Run]:
+    runs = []
+    for result in replayed.results:
+        if result["policy"] == "bound":
+            continue
+        reserved, live = result["reserved_series"], result["live_series"]
+        stride = max(1, result["ops"] // max(1, len(reserved)))
+        run = compare.Run(result["policy"], replayed.recording.name, "", axis="request")
+        run.x = [float(i * stride) for i in range(len(reserved))]
+        run.reserved = [float(v) for v in reserved]
+        run.allocated = [float(v) for v in live]
+        run.peak_reserved = result["peak_reserved"]
+        run.peak_allocated = replayed.live
+        run.emergencies = result["emergencies"]
+        runs.append(run)
+    return runs
+
+
+def picture(all_replayed: Sequence[Replayed], out: str | Path) -> Path:
+    """Reserved lines of every policy, a panel an input, as .png or .html."""
+    check_picture(out)
+    panels: dict[str, list[compare.Run]] = {}
+    for replayed in all_replayed:
+        name = replayed.recording.name
+        while name in panels:
+            name += "'"
+        panels[name] = _runs(replayed)
+    compare.ready(panels)
+    if str(out).endswith(".png"):
+        return compare.png_of(panels, out, "")
+    return compare.page_of(panels, out, "Reserved memory")
+
+
+def check_picture(out: str | Path) -> None:
+    """Raises before any work if a picture of this name cannot be made."""
+    text = str(out)
+    if text.endswith(".png"):
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            raise LeveeError(
+                "A PNG needs matplotlib: pip install matplotlib; or write .html."
+            ) from None
+    elif not text.endswith((".html", ".htm")):
+        raise LeveeError(f"{text}: the picture's name must end in .html or .png.")
