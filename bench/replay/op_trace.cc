@@ -14,8 +14,10 @@ constexpr double kFlopsPerSecond = 0.4 * 312e12;
 constexpr double kSecondsPerAllocation = 8e-6;
 constexpr std::uint16_t kMaxStreams = 4096;
 
-double gib(Bytes bytes) {
-  return static_cast<double>(bytes.value) / (1 << 30);
+std::string size_text(Bytes bytes) {
+  const auto count = static_cast<double>(bytes.value);
+  return bytes >= 1_GiB ? fmt::format("{:.2f} GiB", count / (1 << 30))
+                        : fmt::format("{:.1f} MiB", count / (1 << 20));
 }
 }  // namespace
 
@@ -26,16 +28,15 @@ std::string Completeness::sentence() const {
     text += sentence;
   };
   if (!starts_at_beginning) {
-    say(fmt::format(
-        "The recording begins in mid-run: {} block{} of {:.2f} GiB {} live already and placed "
-        "first.",
-        live_at_start_count, live_at_start_count == 1 ? "" : "s", gib(live_at_start),
-        live_at_start_count == 1 ? "was" : "were"));
+    say(
+        fmt::format("The recording begins in mid-run: {} block{} of {} {} live already and placed "
+                    "first.",
+                    live_at_start_count, live_at_start_count == 1 ? "" : "s",
+                    size_text(live_at_start), live_at_start_count == 1 ? "was" : "were"));
   }
   if (unnamed_live.value != 0) {
-    say(fmt::format(
-        "Of these it knows {:.2f} GiB by their sum alone; they are placed as one block.",
-        gib(unnamed_live)));
+    say(fmt::format("Of these it knows {} by their sum alone; they are placed as one block.",
+                    size_text(unnamed_live)));
   }
   if (unknown_frees != 0) {
     say(fmt::format("{} frees belong to blocks that the recording never saw; they are left out.",

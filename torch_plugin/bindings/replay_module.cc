@@ -129,6 +129,12 @@ PYBIND11_MODULE(_replay, module) {
           "What the recorded run reserved at most; 0 if the recording does not say.")
       .def_property_readonly("is_complete",
                              [](const Recording& r) { return r.trace.completeness.is_complete(); })
+      .def_property_readonly(
+          "starts_at_beginning",
+          [](const Recording& r) { return r.trace.completeness.starts_at_beginning; })
+      .def_property_readonly(
+          "live_at_start",
+          [](const Recording& r) { return r.trace.completeness.live_at_start.value; })
       .def_property_readonly("about",
                              [](const Recording& r) { return r.trace.completeness.sentence(); });
   module.def("read", &levee::bindings::read, py::arg("data"), py::arg("name"),

@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "allocator/record/trace_reader.h"
-
 namespace levee::replay {
 
 namespace {
@@ -34,6 +32,7 @@ class LeveeReader {
   LeveeReader(const TraceReader& reader, const ReadOptions& options, ReadError* error)
       : reader_(reader), options_(options), error_(error), builder_(options.name) {
     for (const record::TraceLane& lane : reader.lanes()) {
+      if (lane.id.value == 0) continue;  // stands for "no lane"
       const auto index = lane.id.value;
       if (lanes_.size() <= index) lanes_.resize(std::size_t{index} + 1);
       lanes_[index] = Lane{static_cast<std::uint32_t>(lane.device.value), lane.stream.value, true};
@@ -162,12 +161,16 @@ class LeveeReader {
 
 }  // namespace
 
+OpTrace read_levee(const TraceReader& reader, const ReadOptions& options, ReadError* error) {
+  return LeveeReader(reader, options, error).read();
+}
+
 OpTrace read_levee(std::span<const std::byte> bytes, const ReadOptions& options, ReadError* error) {
   const std::unique_ptr<TraceReader> reader =
       TraceReader::from_bytes(bytes, options.name, &error->sentence);
   if (reader == nullptr) return {};
   error->sentence.clear();
-  return LeveeReader(*reader, options, error).read();
+  return read_levee(*reader, options, error);
 }
 
 }  // namespace levee::replay

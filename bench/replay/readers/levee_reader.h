@@ -9,11 +9,13 @@
 #include <span>
 #include <string>
 
+#include "allocator/record/trace_reader.h"
 #include "bench/replay/op_trace.h"
 #include "bench/replay/readers/recording_options.h"
 
 namespace levee::replay {
 
+OpTrace read_levee(const record::TraceReader& reader, const ReadOptions& options, ReadError* error);
 OpTrace read_levee(std::span<const std::byte> bytes, const ReadOptions& options, ReadError* error);
 
 }  // namespace levee::replay

@@ -66,7 +66,9 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--picture", metavar="FILE", help="draw the reserved lines: .html or .png")
     parser.add_argument("--list", action="store_true", help="name all allocators and patterns")
-    parser.add_argument("--width", type=int, help="columns of text (default: those of the terminal)")
+    parser.add_argument(
+        "--width", type=int, help="columns of text (default: those of the terminal)"
+    )
     parser.set_defaults(run=run)
 
 

@@ -1,8 +1,8 @@
 """What a recorded job would have reserved under other allocators: the work behind ``levee replay``.
 
 Owns: which replays are run for an input, and the words about them. Figures come from the lab (levee._replay): levee
-itself is the code of this installation over a model of a GPU, PyTorch's allocators are models. *Live* is what the program
-held, each request rounded up to 512 bytes; where streams other than a block's own used it, until they were done.
+itself is the code of this installation over a model of a GPU, PyTorch's allocators are models. *Live* is what the
+program held, each request rounded up to 512 bytes; where other streams used a block, until they were done.
 """
 
 from __future__ import annotations
@@ -184,6 +184,12 @@ def paragraph(replayed: Replayed) -> str:
     ]
     would = f"Under levee it would have been {_gib(peak)} ({fmt.ratio(peak / live)})"
     out.append(would + (f"; {' and '.join(others)} by the models." if others else "."))
+    if recorded and not recording.starts_at_beginning:
+        out.append(
+            "The recording begins in mid-run: what your run reserved includes what came before, the other figures are "
+            "for the recorded part alone."
+        )
+        return " ".join(out)
     reference = recorded or (replayed.of("native") or {}).get("peak_reserved", 0)
     if reference:
         out.append(_about_cards(reference, peak, bool(recorded)))
@@ -245,6 +251,7 @@ def as_json(replayed: Replayed) -> dict[str, Any]:
         "steps": recording.steps,
         "streams": recording.streams,
         "is_complete": recording.is_complete,
+        "live_at_start": recording.live_at_start,
         "about": recording.about,
         "peak_live": recording.peak_live,
         "peak_active": recording.peak_active,
@@ -260,9 +267,16 @@ def table(replayed: Replayed) -> Any:
     from rich import box
     from rich.table import Table
 
-    columns = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    columns = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     columns.add_column("allocator")
-    for title in ("peak reserved", "/ live", "driver calls", "driver time", "emergencies", "failed"):
+    for title in (
+        "peak reserved",
+        "/ live",
+        "driver calls",
+        "driver time",
+        "emergencies",
+        "failed",
+    ):
         columns.add_column(title, justify="right")
     for result in replayed.results:
         seconds = result["driver_seconds"] + result["creation_seconds"]

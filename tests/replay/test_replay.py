@@ -1,0 +1,264 @@
+"""`levee replay` on recordings of real PyTorch, on every format, and on options that make no sense."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MIB = 1 << 20
+
+# 40 MiB live at most: two blocks of 10 MiB and one of 20; the second free makes room for the last.
+OPS = f"""a,1,{10 * MIB}
+a,2,{10 * MIB}
+f,1
+a,3,{20 * MIB},1
+a,4,{10 * MIB}
+f,2
+f,3
+f,4
+"""
+
+
+def of(found: dict[str, Any], policy: str) -> dict[str, Any]:
+    return next(r for r in found["results"] if r["policy"] == policy)
+
+
+@pytest.fixture
+def ops(tmp_path: Path) -> Path:
+    path = tmp_path / "ops.csv"
+    path.write_text(OPS)
+    return path
+
+
+# ---- Recordings of PyTorch.
+
+
+def test_a_snapshot_is_replayed_as_pytorch_ran_it(job: Path, replay: Any) -> None:
+    facts = json.loads((job / "facts.json").read_text())
+    (found,) = replay(job / "history.pickle")
+    assert found["kind"] == "PyTorch snapshot"
+    assert found["is_complete"] and found["streams"] == 2
+    assert found["recorded_peak_reserved"] == facts["peak_reserved"]
+    assert found["peak_active"] == pytest.approx(facts["peak_allocated"], rel=0.01)
+    assert of(found, "native")["peak_reserved"] == facts["peak_reserved"]
+    assert of(found, "levee")["peak_reserved"] < of(found, "native")["peak_reserved"]
+    assert of(found, "bound")["peak_reserved"] <= of(found, "levee")["peak_reserved"]
+
+
+def test_a_history_that_starts_in_mid_run_starts_from_what_was_live(job: Path, replay: Any) -> None:
+    facts = json.loads((job / "facts.json").read_text())
+    (found,) = replay(job / "late.pickle")
+    assert not found["is_complete"]
+    assert found["live_at_start"] == pytest.approx(facts["live_before_late"], rel=0.01)
+    assert "begins in mid-run" in found["about"] and "begins in mid-run" in found["text"]
+
+
+def test_a_ring_that_overflowed_is_told(job: Path, replay: Any) -> None:
+    (late,) = replay(job / "late.pickle")
+    (found,) = replay(job / "ring.pickle")
+    assert not found["is_complete"]
+    assert 0 < found["requests"] < late["requests"]
+    # Blocks that the lost part allocated and the kept part frees are live at its beginning.
+    assert found["live_at_start"] > late["live_at_start"]
+
+
+def test_a_profiler_trace_knows_steps_and_what_was_live(job: Path, replay: Any) -> None:
+    facts = json.loads((job / "facts.json").read_text())
+    (found,) = replay(job / "trace.json.gz")
+    assert found["kind"] == "profiler trace" and found["steps"] == 2
+    assert found["live_at_start"] == facts["live_before_profile"]
+    assert found["peak_live"] == facts["profile_peak_allocated"]
+    assert found["recorded_peak_reserved"] == facts["profile_peak_reserved"]
+    assert "names no streams" in found["about"]
+
+
+# ---- Formats.
+
+
+@pytest.mark.parametrize(
+    "suffix, pack", [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)]
+)
+def test_csv_plain_and_packed(tmp_path: Path, replay: Any, suffix: str, pack: Any) -> None:
+    path = tmp_path / f"ops.csv{suffix}"
+    path.write_bytes(pack(OPS.encode()))
+    (found,) = replay(path)
+    assert found["kind"] == "CSV" and found["name"] == "ops"
+    assert found["is_complete"] and found["requests"] == 4 and found["streams"] == 2
+    assert found["peak_live"] == 40 * MIB
+    assert of(found, "levee")["peak_reserved"] == of(found, "bound")["peak_reserved"] == 40 * MIB
+
+
+def test_history_csv_starts_from_blocks_that_it_frees(tmp_path: Path, replay: Any) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text(
+        "time_us,action,block,bytes,stream\n"
+        f"1,alloc,5,{4 * MIB},0\n2,free_requested,9,{6 * MIB},0\n3,free_completed,9,{6 * MIB},0\n"
+        f"4,alloc,9,{MIB},0\n"
+    )
+    (found,) = replay(path)
+    assert found["live_at_start"] == 6 * MIB and found["peak_live"] == 10 * MIB
+
+
+def snapshot(actions: list[tuple[str, int, int]], **more: Any) -> dict[str, Any]:
+    trace = [
+        {"action": action, "addr": addr, "size": size, "stream": 0, "time_us": i, "frames": []}
+        for i, (action, addr, size) in enumerate(actions)
+    ]
+    return {"segments": [], "device_traces": [trace], **more}
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_every_pickle_protocol(tmp_path: Path, replay: Any, protocol: int) -> None:
+    path = tmp_path / "s.pickle"
+    actions = [
+        ("segment_alloc", 4096, 20 * MIB),
+        ("alloc", 4096, 3 * MIB),
+        ("free_requested", 4096, 3 * MIB),
+        ("free_completed", 4096, 3 * MIB),
+        ("segment_free", 4096, 20 * MIB),
+    ]
+    path.write_bytes(pickle.dumps(snapshot(actions), protocol=protocol))
+    (found,) = replay(path)
+    assert found["is_complete"] and found["peak_live"] == 3 * MIB
+    assert found["recorded_peak_reserved"] == 20 * MIB
+
+
+def test_a_block_that_others_still_used_stays_until_the_history_says_so(
+    tmp_path: Path, replay: Any
+) -> None:
+    actions = [
+        ("alloc", 1 << 20, 8 * MIB),
+        ("free_requested", 1 << 20, 8 * MIB),
+        ("alloc", 1 << 30, 8 * MIB),
+        ("free_completed", 1 << 20, 8 * MIB),
+    ]
+    path = tmp_path / "s.pickle"
+    path.write_bytes(pickle.dumps(snapshot(actions)))
+    (found,) = replay(path)
+    assert found["peak_live"] == 16 * MIB
+    assert "came back later" in found["about"]
+
+
+def test_profiler_steps_of_a_snapshot_become_steps(tmp_path: Path, replay: Any) -> None:
+    actions = [("alloc", 4096 * i, 1000) for i in range(1, 5)]
+    marks = [
+        {"device": 0, "time_us": t, "name": f"ProfilerStep#{t}", "stage": "START"} for t in (1, 3)
+    ]
+    path = tmp_path / "s.pickle"
+    path.write_bytes(pickle.dumps(snapshot(actions, external_annotations=marks)))
+    (found,) = replay(path)
+    assert found["steps"] == 2
+
+
+# ---- What comes out.
+
+
+def test_the_text_names_reserved_live_and_card(levee: Any, tmp_path: Path) -> None:
+    gib = 1 << 30
+    actions = [
+        ("segment_alloc", 1 << 40, 30 * gib),
+        ("alloc", 1 << 40, 10 * gib),
+        ("free_requested", 1 << 40, 10 * gib),
+        ("free_completed", 1 << 40, 10 * gib),
+        ("segment_free", 1 << 40, 30 * gib),
+    ]
+    path = tmp_path / "mine.pickle"
+    path.write_bytes(pickle.dumps(snapshot(actions)))
+    code, out, err = levee("replay", path, "--width", 100)
+    assert code == 0 and err == ""
+    text = " ".join(out.split())
+    assert "Your run reserved 30.0 GiB for 10.0 GiB live (3.000)." in text
+    assert "Under levee it would have been 10.0 GiB (1.000)" in text
+    assert "it would have fitted a card of 12 GB, where it needed one of 32 GB" in text
+
+
+def test_under_a_limit_it_says_who_finishes(tmp_path: Path, levee: Any, replay: Any) -> None:
+    # One segment of 600 MiB, then every other piece of it free: native has no 200 MiB in one piece and cannot give
+    # the segment back.
+    lines = [f"a,0,{600 * MIB}", "f,0", *(f"a,{i},{30 * MIB}" for i in range(1, 21))]
+    lines += [*(f"f,{i}" for i in range(1, 21, 2)), f"a,30,{200 * MIB}", ""]
+    path = tmp_path / "ops.csv"
+    path.write_text("\n".join(lines))
+    (found,) = replay(path, "--limit", "1.02x", "--policies", "native,levee")
+    assert found["capacity"] == 612 * MIB
+    native, own = of(found, "native"), of(found, "levee")
+    assert native["failures"] == 1 and own["failures"] == own["emergencies"] == 0
+    assert "native runs out of memory at 1 request;" in found["text"]
+    assert "levee finishes without an emergency" in found["text"]
+
+
+def test_a_seed_gives_the_same_pattern_again(replay: Any) -> None:
+    peaks = [
+        replay("pattern:random-large", "--policies", "native", "--seed", seed)[0]["peak_live"]
+        for seed in (3, 3, 4)
+    ]
+    assert peaks[0] == peaks[1] != peaks[2]
+
+
+@pytest.mark.parametrize("suffix", ["html", "png"])
+def test_pictures_of_all_reserved_lines(ops: Path, levee: Any, tmp_path: Path, suffix: str) -> None:
+    if suffix == "png":
+        pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    out = tmp_path / f"lines.{suffix}"
+    code, said, err = levee("replay", ops, "--picture", out)
+    assert code == 0, err
+    assert said.rstrip().endswith(str(out))
+    content = out.read_bytes()
+    if suffix == "png":
+        assert content.startswith(b"\x89PNG")
+    else:
+        page = content.decode()
+        for name in ("native", "expandable", "levee"):
+            assert f'"label":"{name}"' in page
+        assert '"x":"request"' in page
+
+
+def test_json_goes_to_a_file_beside_the_text(ops: Path, levee: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    code, said, _ = levee("replay", ops, "--json", out)
+    assert code == 0 and "allocator" in said
+    found = json.loads(out.read_text())["inputs"][0]
+    assert [r["policy"] for r in found["results"]] == ["native", "expandable", "levee", "bound"]
+    assert max(of(found, "levee")["reserved_series"]) == of(found, "levee")["peak_reserved"]
+
+
+def test_the_list_names_policies_and_patterns(levee: Any) -> None:
+    code, out, _ = levee("replay", "--list", "--width", 200)
+    assert code == 0
+    for name in ("native", "expandable", "levee-move", "bound", "pattern:robson"):
+        assert name in out
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        ([], "name a recording to replay"),
+        (["--policies", "best"], 'there is no policy "best"'),
+        (["--policies", ","], "--policies names none"),
+        (["--limit", "fast"], '"fast" is no size'),
+        (["--limit", "nanx"], '"nanx" is no size'),
+        (["--capacity=-4GiB"], "is no size"),
+        (["--capacity", "99999999TiB"], "no size of a GPU"),
+        (["--capacity", "8GiB", "--limit", "1.05x"], "give one of them"),
+        (["--seed", "-1"], "--seed takes a number"),
+        (["--picture", "lines.gif"], "must end in .html or .png"),
+        (["--device", "5"], "no events of device 5"),
+    ],
+)
+def test_options_that_make_no_sense_get_one_sentence(
+    ops: Path, levee: Any, tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    inputs = [ops] if arguments else []
+    if "--device" in arguments:
+        inputs = [tmp_path / "s.pickle"]
+        inputs[0].write_bytes(pickle.dumps(snapshot([("alloc", 4096, 1000)])))
+    code, out, err = levee("replay", *inputs, *arguments)
+    assert code == 2 and out == ""
+    assert err.startswith("levee: ") and err.count("\n") == 1
+    assert sentence in err
