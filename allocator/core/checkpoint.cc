@@ -74,6 +74,7 @@ Result<CheckpointDelta> restore_blocks(State& state, Placer& placer, Pool& pool,
   // Blocks that other streams used wait for them; those that are done need not stand in the way.
   placer.release_done(/*ask=*/true);
   placer.release_idle_chunks();
+  const Counters before = state.counters;
   state.is_trying = true;
   for (const Placer::Exact& block : back) {
     if (placer.place_exactly(block, pool.index)) {
@@ -88,6 +89,7 @@ Result<CheckpointDelta> restore_blocks(State& state, Placer& placer, Pool& pool,
     }
     state.is_trying = false;
     placer.release_idle_chunks();
+    state.counters = before;  // what was tried makes no peak
     for (const Placer::Exact& freed : gone) placer.put_back(freed, pool.index);
     return StatusCode::kInternal;
   }

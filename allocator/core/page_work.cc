@@ -302,13 +302,41 @@ Status PageWork::quiesce(PoolGuard& guard, const StampSet& stamps) {
   return fence(guard);
 }
 
+// Streams that may still use memory which was given back.
+std::vector<StreamId> PageWork::streams_with_memory() const {
+  StampSet stamps;
+  for (std::uint32_t i = 0; i < state_.space.pages().end(); ++i) {
+    stamps.add_all(state_.space.page(PageIndex{i}).stamps);
+  }
+  for (std::uint32_t i = 0; i < state_.pools.end(); ++i) {
+    if (!state_.pools.is_pool(i)) continue;
+    for (const Chunk* chunk : state_.pools[PoolIndex{i}].small.chunks()) {
+      stamps.add_all(chunk->stamps);
+    }
+  }
+  state_.waiting.for_each([&](const BlockRecord& block) { stamps.add_all(block.pending); });
+  std::vector<StreamId> streams;
+  for (Stamp stamp : stamps) {
+    if (stamp.stream() == kUnknownStream || state_.streams.is_complete(stamp)) continue;
+    streams.push_back(state_.streams.id(stamp.stream()));
+  }
+  return streams;
+}
+
 Status PageWork::fence(PoolGuard& guard) {
   if (state_.streams.any_capturing()) return Status{StatusCode::kNotReady, 0};
   const std::vector<Stamp> through = state_.streams.fence();
+  const std::vector<StreamId> pending = streams_with_memory();
   Status status{};
   {
     Unlocked window(guard);
     status = state_.device.synchronize_device();
+    // A stream of another device may use our memory as a peer. One that is gone has no answer.
+    for (StreamId stream : pending) {
+      if (!status.ok()) break;
+      const Status waited = state_.device.synchronize_stream(stream);
+      if (waited.code == StatusCode::kDeviceLost) status = waited;
+    }
   }
   ++state_.counters.stats().num_sync_all_streams;
   if (!status.ok()) return status;

@@ -70,6 +70,7 @@ class PageWork {
   std::vector<Stretch> stretches_of(const std::vector<PageIndex>& pages) const;
   /// Unmaps every slot of withheld pages. Those that could not be unmapped stay attached.
   void unmap_everywhere(PoolGuard& guard, const std::vector<PageIndex>& pages);
+  std::vector<StreamId> streams_with_memory() const;
   StampSet stamps_of(const std::vector<PageIndex>& pages) const;
   void attach(PageIndex page, Slot slot, bool usable);
   PageIndex adopt(HandleId handle, PoolIndex pool);

@@ -496,13 +496,14 @@ void Placer::release_done(bool ask) {
     const StreamIndex stream{i};
     if (!state_.waiting.has(stream)) continue;
     if (ask) {
-      // A failure leaves the blocks waiting, which is always right.
-      if (!state_.streams.poll(stream).ok()) continue;
+      // A failure leaves the blocks waiting, which is always right. The epoch is closed before the
+      // stream is asked: one that is idle already frees them at the first look.
       const Result<bool> captures = state_.streams.is_capturing(stream);
       if (captures.ok() && !*captures) {
         const Status closed = state_.streams.ensure_closed(state_.waiting.newest(stream));
         static_cast<void>(closed);  // they wait on; the next look tries again
       }
+      if (!state_.streams.poll(stream).ok()) continue;
     }
     while (BlockRecord* block = state_.waiting.take_done(stream, state_.streams)) {
       complete(block, StampSet{});

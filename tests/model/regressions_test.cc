@@ -104,6 +104,32 @@ TEST(Regressions, ARestoreThatFailsLeavesNoUseOfWhatItTried) {
             "");
 }
 
+TEST(Regressions, ARestoreThatFailsMakesNoPeak) {
+  EXPECT_EQ(problem_of(
+                {
+                    Alloc{36, 11655892, 1},
+                    Alloc{44, 8574173, 1},
+                    Alloc{46, 8756171, 1},
+                    PoolBegin{1, 0},
+                    Alloc{77, 4194304, 0},
+                    Alloc{78, 8603296, 1},
+                    Alloc{81, 12123840, 0},
+                    Checkpoint{1},
+                    Alloc{91, 2097152, 0},
+                    Free{81},
+                    PoolEnd{1},
+                    CaptureBegin{1, 1},
+                    Free{91},
+                    Alloc{126, 2097152, 1},
+                    Free{77},
+                    CaptureEnd{1},
+                    Alloc{169, 16455438, 0},
+                    Restore{1},
+                },
+                64 * MiB),
+            "");
+}
+
 TEST(Regressions, APictureOfASegmentThatIsGoneCannotBeRestored) {
   Config segments;
   segments.backing = Backing::kSegments;

@@ -105,7 +105,12 @@ class Run {
     OomReport report;
     const std::uint64_t created = calls(CallKind::kCreateHandle) + calls(CallKind::kMalloc);
     const Result<Block> block = allocator_->allocate(Bytes{op.bytes}, stream(op.stream), &report);
-    if (calls(CallKind::kCreateHandle) + calls(CallKind::kMalloc) != created) ++result_.growths;
+    if (calls(CallKind::kCreateHandle) + calls(CallKind::kMalloc) != created) {
+      ++result_.growths;
+      if (reference_.allocated() + op.bytes <= reference_.peak_allocated()) {
+        ++result_.growths_below_maximum;
+      }
+    }
     if (!block.ok()) {
       ++result_.refused;
       result_.refused_ids.push_back(op.id);

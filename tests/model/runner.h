@@ -41,8 +41,9 @@ struct RunResult {
   // What the program cost, before everything is given back.
   std::vector<std::uint32_t> refused_ids;
   std::uint64_t peak_reserved = 0;
-  std::uint64_t growths = 0;      ///< requests during which the device was asked for memory
-  std::uint64_t most_events = 0;  ///< alive at a time, the program's own ones included
+  std::uint64_t growths = 0;  ///< requests during which the device was asked for memory
+  std::uint64_t growths_below_maximum = 0;  ///< ... though live bytes made no new maximum
+  std::uint64_t most_events = 0;            ///< alive at a time, the program's own ones included
   Stats stats;
   std::array<std::uint64_t, device::sim::kCallKinds> calls{};
 
