@@ -37,7 +37,8 @@ DriverCosts DriverCosts::operator-(const DriverCosts& b) const {
                      synchronisations - b.synchronisations,
                      event_records - b.event_records,
                      stream_waits - b.stream_waits,
-                     event_queries - b.event_queries};
+                     event_queries - b.event_queries,
+                     events_created - b.events_created};
 }
 
 DriverSeconds seconds_of(const DriverCosts& costs, std::uint64_t first_mapped_pages) {

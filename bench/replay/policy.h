@@ -34,6 +34,7 @@ struct DriverCosts {
   std::uint64_t event_records = 0;
   std::uint64_t stream_waits = 0;
   std::uint64_t event_queries = 0;
+  std::uint64_t events_created = 0;
 
   std::uint64_t memory_calls() const {
     return mallocs + frees + created + released + mapped + access_calls + unmapped;

@@ -1,16 +1,22 @@
 // The lab's command: traces x policies x limits, as a table and as JSON. `levee replay` and the
 // scoreboard stand on it.
 //
-//     levee_replay_lab [--set decoder|streams|adversarial]... [--file FILE[:MFLOP_PER_BYTE]]...
-//     [--lengths FOLDER]
-//                      [--policies native,expandable,levee,…] [--limit 1.05x|BYTES] [--seed N]
-//                      [--only TRACE]
-//                      [--no-marks] [--judge] [--json FILE]
+//     levee_replay_lab [--set decoder|streams|adversarial|long]...
+//                      [--file FILE[:MFLOP_PER_BYTE]]... [--lengths FOLDER]
+//                      [--policies native,expandable,levee,...] [--limit 1.05x|BYTES] [--seed N]
+//                      [--only TRACE] [--steps N] [--no-marks] [--judge] [--largest-batch]
+//                      [--json FILE]
+//
+// --largest-batch: instead of replaying them, finds for each decoder trace of a set the largest
+// batch that a policy trains within --limit BYTES. --steps shortens generated traces.
 //
 // Owns nothing but the reading of its arguments. Exit code 0: every replay ran; 1: a file could not
 // be read or written; 2: wrong usage.
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -21,8 +27,10 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
-#include "bench/replay/generators/adversarial.h"
+#include "allocator/base/check.h"
+#include "bench/replay/generators/catalogue.h"
 #include "bench/replay/generators/decoder_trace.h"
+#include "bench/replay/largest_batch.h"
 #include "bench/replay/policies/policy_factory.h"
 #include "bench/replay/readers/recording.h"
 #include "bench/replay/result_json.h"
@@ -42,8 +50,10 @@ struct Arguments {
   std::string only;
   std::string json;
   std::uint32_t seed = 1;
+  std::uint32_t steps = 0;
   bool marks = true;
   bool judge = false;
+  bool largest_batch = false;
 };
 
 int usage(const std::string& what) {
@@ -74,6 +84,10 @@ std::string parse(int count, char** values, Arguments& out) {
       out.judge = true;
       continue;
     }
+    if (name == "--largest-batch") {
+      out.largest_batch = true;
+      continue;
+    }
     if (i + 1 >= count) return fmt::format("{} is unknown or lacks its value", name);
     const std::string value = values[++i];
     if (name == "--set") {
@@ -90,13 +104,20 @@ std::string parse(int count, char** values, Arguments& out) {
       out.only = value;
     } else if (name == "--json") {
       out.json = value;
+    } else if (name == "--steps") {
+      out.steps = static_cast<std::uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
     } else if (name == "--seed") {
       out.seed = static_cast<std::uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
     } else {
       return fmt::format("{} is no option", name);
     }
   }
+  for (const std::string& set : out.sets) {
+    if (!set_of(set)) return "no set is called " + set;
+  }
   if (out.sets.empty() && out.files.empty()) return "name a --set or a --file";
+  if (out.largest_batch && (out.limit.empty() || out.limit.back() == 'x'))
+    return "--largest-batch needs --limit BYTES";
   return {};
 }
 
@@ -104,18 +125,6 @@ std::optional<std::string> read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
   return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-std::optional<std::vector<std::uint32_t>> read_lengths(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  std::vector<std::uint32_t> lengths;
-  std::string line;
-  std::getline(file, line);  // the names of the columns
-  while (std::getline(file, line)) {
-    lengths.push_back(static_cast<std::uint32_t>(std::strtoul(line.c_str(), nullptr, 10)));
-  }
-  return lengths;
 }
 
 /// Bytes of `--limit` for a trace: a number of bytes, or a factor of what is live at most
@@ -144,57 +153,135 @@ void print_row(const ReplayResult& r) {
   std::fflush(stdout);
 }
 
-int run(const Arguments& arguments) {
-  std::vector<OpTrace> traces;
-  RecordedLengths recorded;
+int fail(const std::string& what) {
+  fmt::print(stderr, "levee_replay_lab: {}\n", what);
+  return 1;
+}
+
+int write(const std::string& path, const std::string& text) {
+  if (path.empty()) return 0;
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  return out ? 0 : fail(path + " cannot be written");
+}
+
+/// Shortens the decoder traces to `--steps`.
+std::vector<DecoderOptions> decoders(const Arguments& arguments, TraceSet set) {
+  std::vector<DecoderOptions> all = set == TraceSet::kDecoder ? named_decoder_traces(arguments.seed)
+                                                              : named_stream_traces(arguments.seed);
+  for (DecoderOptions& options : all) {
+    if (arguments.steps != 0) options.steps = arguments.steps;
+  }
+  std::erase_if(all, [&](const DecoderOptions& options) {
+    return !arguments.only.empty() && options.name != arguments.only;
+  });
+  return all;
+}
+
+int find_largest_batches(const Arguments& arguments, const RecordedLengths& lengths) {
+  const Limits limits{Bytes{std::strtoull(arguments.limit.c_str(), nullptr, 10)}};
+  const auto make = [&](const std::string& name, const OpTrace& trace, Limits of) {
+    std::string why;
+    auto policy = make_policy(name, trace, of, {arguments.judge, arguments.marks}, &why);
+    LEVEE_CHECK(policy != nullptr, "no policy of this name");
+    return policy;
+  };
+  std::string json;
   for (const std::string& set : arguments.sets) {
-    if (set != "decoder" && set != "streams" && set != "adversarial")
-      return usage("no set is called " + set);
-    if (set == "adversarial") {
-      for (const AdversarialPattern& p : adversarial_patterns())
-        traces.push_back(p.make(p.name, arguments.seed));
-      continue;
-    }
-    const auto conversation = read_lengths(arguments.lengths + "/azure_conv.csv");
-    const auto code = read_lengths(arguments.lengths + "/azure_code.csv");
-    if (!conversation || !code) {
-      fmt::print(stderr, "levee_replay_lab: no lengths in {}; --lengths names the folder\n",
-                 arguments.lengths);
-      return 1;
-    }
-    recorded = RecordedLengths{*conversation, *code};
-    const auto named = set == "decoder" ? named_decoder_traces(arguments.seed)
-                                        : named_stream_traces(arguments.seed);
-    for (const DecoderOptions& options : named) {
-      if (arguments.only.empty() || options.name == arguments.only)
-        traces.push_back(decoder_trace(options, recorded));
+    if (*set_of(set) != TraceSet::kDecoder && *set_of(set) != TraceSet::kStreams) continue;
+    for (const DecoderOptions& options : decoders(arguments, *set_of(set))) {
+      for (const LargestBatch& found :
+           largest_batches(options, lengths, limits, arguments.policies, make)) {
+        fmt::print("{:<18} {:<11} {:.3f} of {:.3f} times the batch\n", found.trace, found.policy,
+                   found.permille / 1000.0, found.bound_permille / 1000.0);
+        json += fmt::format(
+            "{}{{\"trace\":\"{}\",\"policy\":\"{}\",\"permille\":{},\"bound_permille\":{}}}",
+            json.empty() ? "" : ",\n", found.trace, found.policy, found.permille,
+            found.bound_permille);
+      }
     }
   }
-  for (const std::string& file : arguments.files) {
-    const std::size_t colon = file.rfind(':');
-    const std::string path = file.substr(0, colon);
-    ReadOptions options;
-    if (colon != std::string::npos)
-      options.mflop_per_byte = std::strtod(file.c_str() + colon + 1, nullptr);
-    const auto text = read_file(path);
-    if (!text) {
-      fmt::print(stderr, "levee_replay_lab: {} cannot be read\n", path);
-      return 1;
+  return write(arguments.json, "[" + json + "]\n");
+}
+
+/// A trace and how long it took to read.
+struct Loaded {
+  OpTrace trace;
+  double seconds = 0;
+};
+
+/// Empty, or what went wrong.
+std::string load_file(const std::string& argument, Loaded& out) {
+  const std::size_t colon = argument.rfind(':');
+  const std::string path = argument.substr(0, colon);
+  ReadOptions options;
+  if (colon != std::string::npos)
+    options.mflop_per_byte = std::strtod(argument.c_str() + colon + 1, nullptr);
+  const std::string name = path.substr(path.find_last_of('/') + 1);
+  options.name = name.substr(0, name.find('.'));
+  const auto text = read_file(path);
+  if (!text) return path + " cannot be read";
+  ReadError error;
+  const auto began = std::chrono::steady_clock::now();
+  out.trace = read_recording(*text, options, &error);
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return error.sentence.empty() ? "" : path + ": " + error.sentence;
+}
+
+/// The traces that the arguments name, one at a time: some take hundreds of megabytes.
+class Source {
+ public:
+  Source(const Arguments& arguments, const RecordedLengths& lengths) : lengths_(lengths) {
+    for (const std::string& set : arguments.sets) {
+      const TraceSet wanted = *set_of(set);
+      if (arguments.steps != 0 && (wanted == TraceSet::kDecoder || wanted == TraceSet::kStreams)) {
+        for (const DecoderOptions& options : decoders(arguments, wanted)) {
+          makers_.push_back([this, options](Loaded& out) {
+            out.trace = decoder_trace(options, lengths_);
+            return std::string();
+          });
+        }
+        continue;
+      }
+      for (const Generated& generated : catalogue()) {
+        const bool is_asked = arguments.only.empty() || generated.name == arguments.only;
+        if (generated.set != wanted || !is_asked) continue;
+        makers_.push_back([this, &generated, seed = arguments.seed](Loaded& out) {
+          out.trace = generated.make(seed, lengths_);
+          return std::string();
+        });
+      }
     }
-    ReadError error;
-    std::string name = path.substr(path.find_last_of('/') + 1);
-    options.name = name.substr(0, name.find('.'));
-    traces.push_back(read_recording(*text, options, &error));
-    if (!error.sentence.empty()) {
-      fmt::print(stderr, "levee_replay_lab: {}: {}\n", path, error.sentence);
-      return 1;
-    }
+    for (const std::string& file : arguments.files)
+      makers_.push_back([file](Loaded& out) { return load_file(file, out); });
   }
+
+  std::size_t count() const { return makers_.size(); }
+  std::string load(std::size_t index, Loaded& out) const { return makers_[index](out); }
+
+ private:
+  const RecordedLengths& lengths_;
+  std::vector<std::function<std::string(Loaded&)>> makers_;
+};
+
+int run(const Arguments& arguments) {
+  RecordedLengths lengths;
+  if (!arguments.sets.empty()) {
+    auto read = read_lengths(arguments.lengths);
+    if (!read) return fail("no lengths in " + arguments.lengths + "; --lengths names the folder");
+    lengths = std::move(*read);
+  }
+  if (arguments.largest_batch) return find_largest_batches(arguments, lengths);
   fmt::print("{:<18} {:<11} {:>8} {:>9} {:>8} {:>8} {:>8} {:>7} {:>7} {:>11} {:>5} {:>5} {:>6}\n",
              "trace", "policy", "live MiB", "reserved", "ratio", "%warm", "%optim.", "%all",
              "%create", "dirty steps", "emerg", "fail", "s");
   std::vector<ReplayResult> results;
-  for (const OpTrace& trace : traces) {
+  const Source source(arguments, lengths);
+  for (std::size_t i = 0; i < source.count(); ++i) {
+    Loaded loaded;
+    if (const std::string problem = source.load(i, loaded); !problem.empty()) return fail(problem);
+    const OpTrace& trace = loaded.trace;
     if (!arguments.only.empty() && trace.name != arguments.only) continue;
     const TraceFacts facts = facts_of(trace);
     const Limits limits{limit_bytes(arguments.limit, facts)};
@@ -204,16 +291,11 @@ int run(const Arguments& arguments) {
           make_policy(name, trace, limits, {arguments.judge, arguments.marks}, &why);
       if (policy == nullptr) return usage(why);
       results.push_back(run_policy(trace, facts, *policy, limits));
+      results.back().read_seconds = loaded.seconds;
       print_row(results.back());
     }
   }
-  if (arguments.json.empty()) return 0;
-  std::ofstream out(arguments.json);
-  out << to_json(results);
-  out.close();
-  if (out) return 0;
-  fmt::print(stderr, "levee_replay_lab: {} cannot be written\n", arguments.json);
-  return 1;
+  return write(arguments.json, to_json(results));
 }
 
 }  // namespace

@@ -58,6 +58,11 @@ std::string object(const ReplayResult& r) {
   number("steps", r.steps);
   number("warm_steps", r.warm_steps);
   number("dirty_steps", r.dirty_steps);
+  number("steady_allocations", r.steady_allocations);
+  number("steady_memory_calls", r.steady_memory_calls);
+  number("steady_events_created", r.steady_events_created);
+  number("steady_synchronisations", r.steady_synchronisations);
+  number("unexplained_growth", r.unexplained_growth.value);
   number("worst_step_seconds", r.worst_step_seconds);
   number("reserved_growth_warm", r.reserved_growth_warm.value);
   number("memory_calls", r.costs.memory_calls());
@@ -70,6 +75,7 @@ std::string object(const ReplayResult& r) {
   number("stream_waits", r.costs.stream_waits);
   number("event_queries", r.costs.event_queries);
   number("synchronisations", r.costs.synchronisations);
+  number("read_seconds", r.read_seconds);
   number("wall_seconds", r.wall_seconds);
   out += ",\"details\":{";
   for (std::size_t i = 0; i < r.details.size(); ++i) {

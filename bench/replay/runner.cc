@@ -13,7 +13,10 @@ class StepBook {
   StepBook(const ReplayPolicy& policy, ReplayResult& result) : policy_(policy), result_(result) {}
 
   void see_reserved() { peak_ = std::max(peak_, policy_.reserved()); }
-  void see_live(Bytes live) { peak_live_ = std::max(peak_live_, live); }
+  void see_live(Bytes live) {
+    peak_live_ = std::max(peak_live_, live);
+    ++allocations_;
+  }
 
   /// Closes the step; the first one closed is what ran before the first mark if the trace has
   /// marks.
@@ -35,10 +38,14 @@ class StepBook {
       warm_pessimistic_ += driver.pessimistic;
       warm_optimistic_ += driver.optimistic;
       if (in_step.memory_calls() != 0) ++result_.dirty_steps;
+      if (peak_live_ <= most_live_) add_steady(in_step);
       result_.worst_step_seconds = std::max(result_.worst_step_seconds, driver.pessimistic);
     }
     before_ = costs;
     pages_before_ = pages;
+    allocations_ = 0;
+    most_live_ = std::max(most_live_, peak_live_);
+    most_reserved_ = policy_.peak_reserved();
     peak_ = policy_.reserved();
     peak_live_ = Bytes{};
   }
@@ -52,8 +59,19 @@ class StepBook {
   }
 
  private:
+  void add_steady(const DriverCosts& in_step) {
+    result_.steady_allocations += allocations_;
+    result_.steady_memory_calls += in_step.memory_calls();
+    result_.steady_events_created += in_step.events_created;
+    result_.steady_synchronisations += in_step.synchronisations;
+    result_.unexplained_growth += policy_.peak_reserved() - most_reserved_;
+  }
+
   const ReplayPolicy& policy_;
   ReplayResult& result_;
+  std::uint64_t allocations_ = 0;  // of the step
+  Bytes most_live_{};              // of the steps before
+  Bytes most_reserved_{};
   DriverCosts before_;
   std::uint64_t pages_before_ = 0;
   Bytes peak_{};

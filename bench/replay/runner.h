@@ -43,10 +43,17 @@ struct ReplayResult {
   double warm_up_driver_seconds = 0;  ///< first 20 steps, creation included
   std::uint64_t ops = 0;              ///< of the trace
   std::uint64_t steps = 0;
-  std::uint64_t warm_steps = 0;         ///< steps after warm-up
-  std::uint64_t dirty_steps = 0;        ///< of those, with at least one driver memory call
+  std::uint64_t warm_steps = 0;   ///< steps after warm-up
+  std::uint64_t dirty_steps = 0;  ///< of those, with at least one driver memory call
+  /// Steady state: steps after warm-up in which live bytes made no new maximum.
+  std::uint64_t steady_allocations = 0;
+  std::uint64_t steady_memory_calls = 0;
+  std::uint64_t steady_events_created = 0;
+  std::uint64_t steady_synchronisations = 0;
+  Bytes unexplained_growth{};           ///< how much peak reserved grew in such steps
   double worst_step_seconds = 0;        ///< most driver time in one step after warm-up
   Bytes reserved_growth_warm{};         ///< how much peak reserved grew after warm-up
+  double read_seconds = 0;              ///< what reading the recording took; set by who read it
   double wall_seconds = 0;              ///< what the replay took on this machine
   std::vector<Bytes> reserved_by_step;  ///< peak within each step; before the first mark at index 0
   std::vector<Bytes> live_by_step;

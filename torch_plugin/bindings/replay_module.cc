@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/replay/generators/adversarial.h"
+#include "bench/replay/generators/catalogue.h"
 #include "bench/replay/op_trace.h"
 #include "bench/replay/policies/policy_factory.h"
 #include "bench/replay/readers/recording.h"
@@ -62,11 +62,18 @@ Recording read(const py::buffer& buffer, const std::string& name, std::int64_t d
   return std::move(*recording);
 }
 
-Recording generate(const std::string& name, std::uint32_t seed) {
-  for (const replay::AdversarialPattern& pattern : replay::adversarial_patterns()) {
-    if (pattern.name == name) return with_facts(pattern.make(name, seed), "pattern");
+Recording generate(const std::string& name, std::uint32_t seed, const std::string& lengths_folder) {
+  const replay::Generated* generated = replay::find_generated(name);
+  if (generated == nullptr)
+    raise_error("there is no pattern \"" + name + "\"; `levee replay --list` names them.");
+  replay::RecordedLengths lengths;
+  if (generated->needs_lengths) {
+    auto read = replay::read_lengths(lengths_folder);
+    if (!read) raise_error("the pattern " + name + " needs lengths that this installation lacks.");
+    lengths = std::move(*read);
   }
-  raise_error("there is no pattern \"" + name + "\"; `levee replay --list` names them.");
+  const py::gil_scoped_release unlocked;
+  return with_facts(generated->make(seed, lengths), "pattern");
 }
 
 std::string run(const Recording& recording, const std::string& policy_name, std::uint64_t capacity,
@@ -98,8 +105,8 @@ NamedTexts policies() {
 
 NamedTexts patterns() {
   NamedTexts all;
-  for (const replay::AdversarialPattern& p : replay::adversarial_patterns())
-    all.emplace_back(p.name, p.attacks);
+  for (const replay::Generated& generated : replay::catalogue())
+    all.emplace_back(generated.name, generated.what);
   return all;
 }
 
@@ -139,7 +146,8 @@ PYBIND11_MODULE(_replay, module) {
                              [](const Recording& r) { return r.trace.completeness.sentence(); });
   module.def("read", &levee::bindings::read, py::arg("data"), py::arg("name"),
              py::arg("device") = -1, py::arg("mflop_per_byte") = 0.0);
-  module.def("generate", &levee::bindings::generate, py::arg("name"), py::arg("seed") = 1);
+  module.def("generate", &levee::bindings::generate, py::arg("name"), py::arg("seed") = 1,
+             py::arg("lengths_folder") = "");
   module.def("run", &levee::bindings::run, py::arg("recording"), py::arg("policy"),
              py::arg("capacity") = 0, py::arg("marks") = true, py::arg("judge") = false,
              py::arg("progress") = py::none(), "One replay; its result as JSON.");

@@ -118,10 +118,12 @@ class DecoderRun {
     return longest;
   }
 
+  std::uint64_t scaled(std::uint64_t tokens) const { return tokens * o_.scale_permille / 1000; }
+
   void begin_step(std::uint64_t tokens, double flops_per_parameter) {
-    tokens_ = tokens;
+    tokens_ = std::max<std::uint64_t>(1, scaled(tokens));
     trace_.step(static_cast<std::uint64_t>(flops_per_parameter * static_cast<double>(parameters_) *
-                                           static_cast<double>(tokens) / 1e6));
+                                           static_cast<double>(tokens_) / 1e6));
   }
 
   std::uint64_t shards() const { return o_.side == SidePattern::kFsdp ? kShards : 1; }
@@ -337,7 +339,7 @@ class DecoderRun {
   /// stream uses now.
   std::vector<Id> prefetch() {
     std::vector<Id> current = std::exchange(next_batch_, {});
-    const std::uint64_t positions = o_.batch * draw_length();
+    const std::uint64_t positions = scaled(o_.batch * draw_length());
     constexpr std::uint64_t kFeatures = 1024;
     next_batch_ = {alloc(positions * kIndex, 1), alloc(positions * kIndex, 1),
                    alloc(positions * kFeatures * kHalf, 1)};

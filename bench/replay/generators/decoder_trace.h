@@ -42,6 +42,7 @@ struct DecoderOptions {
   std::uint32_t batch = 4;
   std::uint32_t pad_to = 1;      ///< lengths are rounded up to a multiple of this
   std::uint32_t eval_every = 0;  ///< five forward passes after every so many steps; 0 = never
+  std::uint32_t scale_permille = 1000;  ///< tokens of every step, against `batch` sequences
   std::uint32_t seed = 1;
 };
 

@@ -83,7 +83,10 @@ class CountingDevice final : public device::Device {
     costs_.unmapped += bytes / kPage;
     return device_.unmap(addr, bytes);
   }
-  Result<EventId> create_event() override { return device_.create_event(); }
+  Result<EventId> create_event() override {
+    ++costs_.events_created;
+    return device_.create_event();
+  }
   Status destroy_event(EventId event) override { return device_.destroy_event(event); }
   Status record_event(EventId event, StreamId stream) override {
     ++costs_.event_records;

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "bench/replay/peers/cub_policy.h"
 #include "bench/replay/policies/levee_policy.h"
 #include "bench/replay/policies/simple_policies.h"
+#include "bench/replay/policies/stream_pool_model.h"
 #include "bench/replay/policies/torch_model.h"
 
 namespace levee::replay {
@@ -48,6 +50,9 @@ const std::vector<PolicyInfo>& policy_list() {
        "the same with max_split_size_mb:128,garbage_collection_threshold:0.8 (model)"},
       {"native-pow2", "the same with roundup_power2_divisions:8 (model)"},
       {"expandable", "the same with expandable_segments:True (model)"},
+      {"cub", "cub::CachingDeviceAllocator of the CUDA toolkit, bins for every size"},
+      {"cub-default", "the same as it comes"},
+      {"cudaMallocAsync", "the driver's stream-ordered pool (model, not validated)"},
       {"cudaMalloc", "no caching: one cudaMalloc a request"},
       {"levee", "levee itself: the code that this installation runs"},
       {"levee-move", "levee, pages moved instead of mapped a second time"},
@@ -61,6 +66,8 @@ std::unique_ptr<ReplayPolicy> make_policy(std::string_view name, const OpTrace& 
                                           Limits limits, const PolicyOptions& options,
                                           std::string* why) {
   if (is_torch(name)) return std::make_unique<TorchModel>(torch_options(name, kHostAhead), limits);
+  if (name == "cub" || name == "cub-default") return make_cub(name, limits, why);
+  if (name == "cudaMallocAsync") return std::make_unique<StreamPoolModel>(limits);
   if (name == "cudaMalloc") return std::make_unique<PlainMalloc>(limits);
   if (name == "bound") return std::make_unique<LowerBound>(limits);
   if (name == "levee" || name == "levee-move" || name == "levee-none")

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "bench/replay/generators/adversarial.h"
+#include "bench/replay/generators/catalogue.h"
 #include "bench/replay/generators/decoder_trace.h"
 #include "bench/replay/generators/seeded_random.h"
 
@@ -64,6 +65,28 @@ RecordedLengths some_lengths() {
     lengths.code.push_back(i * 180);
   }
   return lengths;
+}
+
+TEST(Catalogue, NamesEveryGeneratedTraceOnce) {
+  std::set<std::string> names;
+  for (const Generated& generated : catalogue()) {
+    EXPECT_TRUE(names.insert(generated.name).second) << generated.name;
+    EXPECT_FALSE(generated.what.empty());
+    EXPECT_EQ(find_generated(generated.name), &generated);
+  }
+  EXPECT_EQ(names.size(), adversarial_patterns().size() + 16 + 24 + 1);
+  EXPECT_EQ(find_generated("nothing"), nullptr);
+  EXPECT_EQ(set_of("long"), TraceSet::kLong);
+  EXPECT_FALSE(set_of("short"));
+  EXPECT_FALSE(read_lengths("no such folder"));
+}
+
+TEST(Catalogue, TheSeedIsTheCallers) {
+  const Generated* logn = find_generated("logn-lora-ck");
+  ASSERT_NE(logn, nullptr);
+  EXPECT_FALSE(logn->needs_lengths);
+  EXPECT_TRUE(same(logn->make(1, {}), logn->make(1, {})));
+  EXPECT_FALSE(same(logn->make(1, {}), logn->make(2, {})));
 }
 
 TEST(DecoderTraces, AreSoundInEveryVariant) {

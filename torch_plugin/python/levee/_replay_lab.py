@@ -103,7 +103,8 @@ class Replayed:
 def open_input(text: str, *, device: int = -1, seed: int = 1, mflop_per_byte: float = 0.0) -> Any:
     """The recording, or generated pattern, that an argument names."""
     if text.startswith(PATTERN_PREFIX):
-        return lab().generate(text[len(PATTERN_PREFIX) :], seed)
+        lengths = Path(__file__).with_name("workloads") / "data"
+        return lab().generate(text[len(PATTERN_PREFIX) :], seed, str(lengths))
     name = Path(text).name
     for suffix in (".gz", ".xz"):
         name = name.removesuffix(suffix)
