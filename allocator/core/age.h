@@ -1,8 +1,11 @@
 // How old the program and its blocks are, in steps if it marks them, else in turnovers of memory.
 //
-// A *turnover* is as many bytes of large requests as were ever in use at once. A block is *old*
-// after two steps, or three turnovers: what lives that long is not part of the work that comes and
-// goes. Guarded by the pool lock.
+// A *turnover* is as many bytes of large requests as were ever in use at once; four of them stand
+// for a step where steps are not marked (training steps were measured to have 2 to 6). A block is
+// *old* after two steps: what lives that long is not part of the work that comes and goes. The
+// program's own age begins anew when live bytes outgrow what they were by a sixteenth: while a
+// model is built, or the first batch runs, nothing that is seen will come again. Guarded by the
+// pool lock.
 #pragma once
 
 #include <cstdint>
@@ -19,26 +22,36 @@ class Age {
   void begin_step() { ++now_.step; }
   void pass_bytes(std::uint64_t bytes, std::uint64_t peak_bytes) {
     now_.bytes += bytes;
-    if (peak_bytes > peak_bytes_) peak_bytes_ = peak_bytes;
+    if (peak_bytes <= peak_bytes_) return;
+    peak_bytes_ = peak_bytes;
+    if (peak_bytes > settled_peak_bytes_ + settled_peak_bytes_ / 16) {
+      settled_peak_bytes_ = peak_bytes;
+      settled_at_bytes_ = now_.bytes;
+    }
   }
 
   Moment moment() const { return now_; }
   std::uint64_t steps() const { return now_.step; }
-  std::uint64_t now() const { return now_.step > 0 ? now_.step : turnovers(now_.bytes); }
+  /// Steps that the program ran, or what stands for them.
+  std::uint64_t now() const {
+    return now_.step > 0 ? now_.step : turnovers(now_.bytes - settled_at_bytes_) / kTurnoversOfStep;
+  }
   bool is_old(Moment birth) const {
     if (now_.step > 0) return now_.step >= birth.step + kOldSteps;
-    return turnovers(now_.bytes - birth.bytes) >= kOldTurnovers;
+    return turnovers(now_.bytes - birth.bytes) >= kOldSteps * kTurnoversOfStep;
   }
 
  private:
   static constexpr std::uint64_t kOldSteps = 2;
-  static constexpr std::uint64_t kOldTurnovers = 3;
+  static constexpr std::uint64_t kTurnoversOfStep = 4;
   std::uint64_t turnovers(std::uint64_t bytes) const {
     return peak_bytes_ == 0 ? 0 : bytes / peak_bytes_;
   }
 
   Moment now_;
   std::uint64_t peak_bytes_ = 0;
+  std::uint64_t settled_peak_bytes_ = 0;
+  std::uint64_t settled_at_bytes_ = 0;
 };
 
 }  // namespace levee::core

@@ -57,6 +57,7 @@ Result<ZoneIndex> PageWork::add_zone(PoolGuard& guard, Pool& pool, ZoneRole role
     pool.primary = zone;
   } else {
     pool.others.push_back(zone);
+    if (role == ZoneRole::kSmall) pool.small_zone = zone;
   }
   return zone;
 }
@@ -540,6 +541,7 @@ Result<Bytes> PageWork::give_back_segments(PoolGuard& guard, PoolIndex only, Byt
 void PageWork::forget_zone(Pool& pool, ZoneIndex zone) {
   std::erase(pool.others, zone);
   if (pool.primary == zone) pool.primary = ZoneIndex{};
+  if (pool.small_zone == zone) pool.small_zone = ZoneIndex{};
 }
 
 void PageWork::drop_empty_zones(PoolGuard& guard) {

@@ -100,7 +100,7 @@ Placer::Served Placer::serve_range(const Request& request, Pool& pool) {
 }
 
 // From what costs nothing to what costs a wait: a chunk that the stream took itself; a page of its
-// own, while one is free; any chunk that needs no wait; any chunk.
+// own, while one is free or may be made; any chunk that needs no wait; any chunk.
 Placer::RoomFound Placer::find_small_room(const Request& request, Pool& pool, std::uint32_t units,
                                           std::uint32_t alignment_units) {
   const auto in_chunks = [&](ChunkReach reach) {
@@ -109,6 +109,7 @@ Placer::RoomFound Placer::find_small_room(const Request& request, Pool& pool, st
   if (const auto room = in_chunks(ChunkReach::kHome)) return {Outcome::kServed, *room, {}};
   RoomFound fresh = take_chunk(request, pool);
   if (fresh.outcome != Outcome::kMiss) return fresh;
+  if (!request.takes_any_page && may_grow_small(pool)) return {};
   if (const auto room = in_chunks(ChunkReach::kNoWait)) return {Outcome::kServed, *room, {}};
   if (request.is_capturing && !mutated(Mutant::kWaitInCapture)) return {};
   const auto room = in_chunks(ChunkReach::kAny);
@@ -122,12 +123,23 @@ Placer::RoomFound Placer::find_small_room(const Request& request, Pool& pool, st
 }
 
 Placer::RoomFound Placer::take_chunk(const Request& request, Pool& pool) {
-  const auto choose = [&](const PlaceFilter& filter) {
-    return choose_aligned_place(state_.space, pool.scope(), kChunkBytes, kChunkBytes, filter);
+  const auto choose_in = [&](const SearchScope& scope, const PlaceFilter& filter) {
+    return choose_aligned_place(state_.space, scope, kChunkBytes, kChunkBytes, filter);
+  };
+  const auto choose = [&](const PlaceFilter& filter) -> std::optional<Place> {
+    if (!pool.small_zone.is_none()) {
+      const ZoneIndex only[] = {pool.small_zone};
+      const auto place = choose_in(SearchScope{ZoneIndex{}, only}, filter);
+      if (place) return place;
+    }
+    if (!request.takes_any_page && may_grow_small(pool)) return std::nullopt;
+    return choose_in(pool.scope(), filter);
   };
   const PlaceFilter no_wait = [&](const Place& place) {
     return needs_no_wait(request.stream, place);
   };
+  // Pages that small blocks have to themselves first; a page among large blocks only when there is
+  // nothing else and memory is not to grow for it.
   // With one stream every page is clean; with several a page that needs no wait is worth a look.
   std::optional<Place> place = state_.streams.has_several() ? choose(no_wait) : choose({});
   if (!place && !request.is_capturing) place = choose({});
@@ -151,6 +163,15 @@ Placer::RoomFound Placer::take_chunk(const Request& request, Pool& pool) {
   state_.blocks.set_chunk(chunk->base, chunk);
   state_.counters.on_small_chunk(/*taken=*/true);
   return {Outcome::kServed, SmallHeap::Room{chunk, 0}, {}};
+}
+
+// Half of the slack: what is held here while no small block needs it is held for nobody.
+bool Placer::may_grow_small(const Pool& pool) const {
+  if (pool.is_private() || pool.backing != Backing::kPages) return false;
+  const Bytes reserved = state_.space.reserved();
+  if (pool.small_refused_at.value != 0 && reserved >= pool.small_refused_at) return false;
+  const double peak = static_cast<double>(state_.counters.peak_active().value);
+  return static_cast<double>(reserved.value) <= peak * (1 + state_.config.slack / 2);
 }
 
 void Placer::give_back_chunk(Pool& pool, Chunk* chunk) {
@@ -196,6 +217,7 @@ Placer::Served Placer::serve_large(const Request& request, Pool& pool) {
 // When no page for small blocks is to be had: the shortest run of the large space that is long
 // enough, before memory is created for it.
 Placer::Served Placer::serve_fragment(const Request& request, Pool& pool) {
+  if (!request.takes_any_page && may_grow_small(pool)) return miss();
   const PlaceFilter clean = [&](const Place& candidate) {
     return needs_no_wait(request.stream, candidate);
   };

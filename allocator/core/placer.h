@@ -52,6 +52,9 @@ class Placer {
     }
   }
 
+  /// Whether a page for small blocks is to be created rather than taken from where large ones go.
+  bool may_grow_small(const Pool& pool) const;
+
   /// Block that is exactly there, for a checkpoint. Null if the bytes are not free.
   struct Exact {
     DeviceAddr addr;

@@ -41,6 +41,8 @@ struct Pool {
   std::uint64_t live_count = 0;  ///< blocks live or waiting
   Bytes active_bytes;            ///< of those
   ZoneIndex primary;
+  ZoneIndex small_zone;    ///< pages for small blocks, apart from large ones; one of `others`
+  Bytes small_refused_at;  ///< what was reserved when that zone could not grow; 0: it never failed
   std::vector<ZoneIndex> others;  ///< alias, former and segment zones
   SmallHeap small;
   std::uint64_t stitched_units = 0;  ///< since the last rebase: what stitching costs

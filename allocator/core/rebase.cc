@@ -1,6 +1,7 @@
 #include "allocator/core/rebase.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace levee::core {
 namespace {
@@ -10,8 +11,10 @@ namespace {
 constexpr std::uint64_t kWarmUpAge = 20;
 constexpr double kEarlyShare = 0.05;
 constexpr double kLateShare = 0.20;
-constexpr std::uint32_t kMostRebases = 2;
 constexpr std::uint64_t kLeastAge = 3;
+// Without marks nobody knows where the first step ends: a model that is built may ask for ten times
+// the memory it then holds.
+constexpr std::uint64_t kLeastAgeUnmarked = 10;
 
 bool holds_old_block(const State& state, const Chunk& chunk) {
   for (const Slab* slab : chunk.slab_of_cell) {
@@ -54,10 +57,13 @@ bool may_be_mapped_again(const Page& page, const Pool& pool) {
 
 bool is_rebase_due(const State& state, const Pool& pool) {
   const std::uint64_t age = state.age.now();
-  if (!state.config.rebase || age < kLeastAge || pool.rebase_count >= kMostRebases) return false;
+  const std::uint64_t least = state.age.steps() > 0 ? kLeastAge : kLeastAgeUnmarked;
+  if (!state.config.rebase || age < least) return false;
   const double share = age <= kWarmUpAge ? kEarlyShare : kLateShare;
+  // What two rebases did not cure, more of them will hardly: each next one has to be worth more.
+  const double times = std::pow(4.0, std::max<std::uint32_t>(pool.rebase_count, 1) - 1);
   const std::uint64_t units = state.space.reserved() / state.space.unit();
-  return static_cast<double>(pool.stitched_units) > share * static_cast<double>(units);
+  return static_cast<double>(pool.stitched_units) > times * share * static_cast<double>(units);
 }
 
 bool is_rebase_useful(const State& state, const Pool& pool, Bytes bytes) {

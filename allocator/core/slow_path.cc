@@ -142,10 +142,33 @@ bool SlowPath::can_stitch(const Request& request) const {
          !(request.is_capturing && state_.stitcher->unmaps_first());
 }
 
+// A page more for small blocks alone: among large blocks it would cut up what the largest need.
+SlowPath::Attempt SlowPath::miss_small(PoolGuard& guard, const Request& request, Pool& pool) {
+  Request anywhere = request;
+  anywhere.takes_any_page = true;
+  if (pool.small_zone.is_none()) {
+    const Result<ZoneIndex> zone = pages_.add_zone(guard, pool, ZoneRole::kSmall, kChunkBytes);
+    static_cast<void>(zone);  // without one, small blocks go where large ones do
+  }
+  const GrowthPlan page = pool.small_zone.is_none() || room_for(pool).units == 0
+                              ? GrowthPlan{}
+                              : plan_fill(state_.space, pool.small_zone, 1);
+  if (page.empty() || !pages_.grow(guard, pool, page).status.ok()) {
+    pool.small_refused_at = state_.space.reserved();
+  }
+  const Placer::Served served = serve_held(guard, anywhere);
+  if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
+  return miss_pages(guard, anywhere, pool);
+}
+
 SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request, Pool& pool) {
   const Bytes unit = state_.space.unit();
   const Bytes span = span_of(request, pool);
   ask_device(guard);
+  if (request.is_small() && !pool.is_unsplit && !request.takes_any_page &&
+      placer_.may_grow_small(pool)) {
+    return miss_small(guard, request, pool);
+  }
   const auto add_primary = [&] { return pages_.add_zone(guard, pool, ZoneRole::kPrimary, span); };
   if (pool.primary.is_none()) {
     const Result<ZoneIndex> zone = add_primary();

@@ -40,6 +40,7 @@ class SlowPath {
 
   Attempt attempt(PoolGuard& guard, const Request& request);
   Attempt miss_pages(PoolGuard& guard, const Request& request, Pool& pool);
+  Attempt miss_small(PoolGuard& guard, const Request& request, Pool& pool);
   Attempt miss_segments(PoolGuard& guard, const Request& request, Pool& pool);
   Attempt from_placer(const Placer::Served& served) const;
   /// Serves from what is held; if events cannot give the order between streams, waits for the

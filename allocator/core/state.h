@@ -43,6 +43,7 @@ struct Request {
   bool is_capturing =
       false;  ///< its stream captures: no memory that needs a wait, no synchronising
   Predictor::Ticket* ticket = nullptr;
+  bool takes_any_page = false;  ///< small: a page among large blocks is as good as one apart
   device::UseKind use = device::UseKind::kHandOut;  ///< what a judging device is told
 
   bool is_small() const { return core::is_small(bytes); }

@@ -2,9 +2,9 @@
 //
 // A zone belongs to one pool and holds a page at most once. Its primary zone takes a pool's new
 // pages at the end; alias zones hold pages that are mapped elsewhere as well; a former zone was
-// primary before a rebase. A segment is a zone that one cudaMalloc backs: its pages are anchored.
-// An empty slot is one whose page was given back; it is filled again before the end grows.
-// Guarded by the pool lock.
+// primary before a rebase; a small zone, where memory allows, keeps pages for small blocks apart. A
+// segment is a zone that one cudaMalloc backs: its pages are anchored. An empty slot is one whose
+// page was given back; it is filled again before the end grows. Guarded by the pool lock.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace levee::core {
 
-enum class ZoneRole : std::uint8_t { kNone, kPrimary, kAlias, kFormer, kSegment };
+enum class ZoneRole : std::uint8_t { kNone, kPrimary, kSmall, kAlias, kFormer, kSegment };
 
 struct Zone {
   ZoneIndex index;

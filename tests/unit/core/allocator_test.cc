@@ -227,5 +227,31 @@ TEST(Allocator, AliasZonesDoNotUseUpTheAddressesOfALargeDevice) {
   EXPECT_EQ(rig->stats().num_stitches, 40);
 }
 
+// A page of small blocks between large ones would cut up what the largest request needs: 200 pages
+// here, with small blocks that outlive the large ones around them.
+TEST(Allocator, SmallBlocksStayOutOfTheWayOfLargeOnes) {
+  Rig rig;
+  std::vector<DeviceAddr> large;
+  for (int i = 0; i < 20; ++i) {
+    large.push_back(rig.alloc(20_MiB));
+    for (int k = 0; k < 3; ++k) rig.alloc(1_MiB);
+  }
+  for (const DeviceAddr addr : large) rig.free(addr);
+  const Bytes before = rig.reserved();
+  rig.alloc(400_MiB);
+  EXPECT_EQ(rig.reserved(), before);
+  EXPECT_EQ(rig->stats().num_stitches, 0);
+}
+
+// With no memory left to keep small blocks apart they go where there is room, without an emergency.
+TEST(Allocator, SmallBlocksUsePagesOfLargeOnesWhenMemoryIsShort) {
+  Rig rig(64_MiB);
+  const DeviceAddr large = rig.alloc(64_MiB);
+  rig.free(large);
+  for (int i = 0; i < 64; ++i) rig.alloc(1_MiB);
+  EXPECT_EQ(rig.reserved(), 64_MiB);
+  EXPECT_EQ(rig->stats().num_emergencies, 0);
+}
+
 }  // namespace
 }  // namespace levee::core
