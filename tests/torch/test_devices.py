@@ -21,21 +21,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict:
 
 
 @pytest.mark.parametrize("name", check_names(PROGRAM))
-@pytest.mark.xfail(
-    reason="copies between devices over mapped pages were judged wrongly before peers were let in; not rerun since",
-    strict=False,
-)
 def test_devices(results: dict, name: str) -> None:
     assert_check(results, name)
 
 
-@pytest.mark.xfail(reason="simgpu answers cudaErrorNotSupported to IPC handles", strict=False)
 def test_segments_can_be_shared_by_ipc(tmp_path: Path) -> None:
-    arguments = ["processes"] if has_gpu() else []
-    ran = run_file(PROGRAMS / "segments.py", *arguments, tmp_path=tmp_path)
-    if not has_gpu() and ran.returncode != 0 and "801" in ran.err:
-        pytest.skip("the simulated GPU does not model CUDA IPC")
-    said = ran.json()
+    said = run_file(PROGRAMS / "segments.py", tmp_path=tmp_path).json()
     assert said["handle"]
-    if has_gpu():
-        assert said["answer"] == [499500.0, [1000], "levee"]
+    # The sum is a kernel's, and those compute nothing on the simulated GPU.
+    assert said["answer"] == [499500.0 if has_gpu() else 0.0, 999.0, [1000], "levee"]

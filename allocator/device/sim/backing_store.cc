@@ -1,8 +1,11 @@
 #include "allocator/device/sim/backing_store.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -15,8 +18,27 @@ namespace levee::device::sim {
 namespace {
 constexpr std::size_t kPieceBytes = 4096;
 using Piece = std::array<std::uint8_t, kPieceBytes>;
-using Pieces = std::unordered_map<std::uint64_t,
-                                  std::unique_ptr<Piece>>;  // by number inside the physical memory
+// By number inside the physical memory, in order: what a range holds is found without asking for
+// each piece that it could hold.
+using Pieces = std::map<std::uint64_t, std::unique_ptr<Piece>>;
+struct Shared {
+  std::shared_ptr<std::uint8_t[]> contents;
+  std::uint64_t bytes = 0;
+  std::uint8_t* piece(std::uint64_t number) const { return contents.get() + number * kPieceBytes; }
+};
+
+/// Zeros in memory that is mapped from a file: its whole pages are given back instead of written.
+void clear_shared(std::uint8_t* begin, std::size_t count) {
+  const auto at = reinterpret_cast<std::uintptr_t>(begin);
+  const std::uintptr_t first = (at + kPieceBytes - 1) / kPieceBytes * kPieceBytes;
+  const std::uintptr_t last = (at + count) / kPieceBytes * kPieceBytes;
+  if (first < last && madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) == 0) {
+    std::memset(begin, 0, first - at);
+    std::memset(reinterpret_cast<void*>(last), 0, at + count - last);
+    return;
+  }
+  std::memset(begin, 0, count);
+}
 }  // namespace
 
 struct BackingStore::State {
@@ -27,6 +49,7 @@ struct BackingStore::State {
   const BackingStoreConfig config;
   mutable base::Mutex mutex;
   std::unordered_map<std::uint64_t, Pieces> memories;  // by serial
+  std::unordered_map<std::uint64_t, Shared> shared;    // likewise; none of them has pieces
   std::uint64_t piece_count = 0;
   std::uint64_t lost_bytes = 0;
 
@@ -49,15 +72,49 @@ struct BackingStore::State {
     }
   }
 
-  const Piece* find(std::uint64_t serial, std::uint64_t number) const {
+  /// Calls visit(bytes so far, contents, count) for each part of the range that is held, in order,
+  /// until it returns false.
+  template <typename Visit>
+  void for_each_held(const std::vector<GpuModel::PhysicalSpan>& spans, Visit&& visit) const {
+    std::size_t done = 0;
+    for (const GpuModel::PhysicalSpan& span : spans) {
+      const std::uint64_t begin = span.offset.value;
+      const std::uint64_t end = begin + span.bytes.value;
+      if (const Shared* known = find_shared(span.serial)) {
+        if (!visit(done, known->contents.get() + begin, static_cast<std::size_t>(end - begin)))
+          return;
+      } else if (const auto memory = memories.find(span.serial); memory != memories.end()) {
+        for (auto at = memory->second.lower_bound(begin / kPieceBytes);
+             at != memory->second.end() && at->first * kPieceBytes < end; ++at) {
+          const std::uint64_t first = std::max(begin, at->first * kPieceBytes);
+          const std::uint64_t last = std::min(end, (at->first + 1) * kPieceBytes);
+          if (!visit(done + static_cast<std::size_t>(first - begin),
+                     at->second->data() + (first - at->first * kPieceBytes),
+                     static_cast<std::size_t>(last - first)))
+            return;
+        }
+      }
+      done += static_cast<std::size_t>(span.bytes.value);
+    }
+  }
+
+  const Shared* find_shared(std::uint64_t serial) const {
+    if (shared.empty()) return nullptr;
+    const auto at = shared.find(serial);
+    return at == shared.end() ? nullptr : &at->second;
+  }
+
+  const std::uint8_t* find(std::uint64_t serial, std::uint64_t number) const {
+    if (const Shared* known = find_shared(serial)) return known->piece(number);
     const auto memory = memories.find(serial);
     if (memory == memories.end()) return nullptr;
     const auto piece = memory->second.find(number);
-    return piece == memory->second.end() ? nullptr : piece->second.get();
+    return piece == memory->second.end() ? nullptr : piece->second->data();
   }
 
   /// Null if the store is full.
-  Piece* make(std::uint64_t serial, std::uint64_t number) {
+  std::uint8_t* make(std::uint64_t serial, std::uint64_t number) {
+    if (const Shared* known = find_shared(serial)) return known->piece(number);
     std::unique_ptr<Piece>& piece = memories[serial][number];
     if (piece == nullptr) {
       if ((piece_count + 1) * kPieceBytes > config.most_bytes.value) {
@@ -68,10 +125,14 @@ struct BackingStore::State {
       piece->fill(0);
       ++piece_count;
     }
-    return piece.get();
+    return piece->data();
   }
 
   void clear(std::uint64_t serial, std::uint64_t number, std::size_t inside, std::size_t count) {
+    if (const Shared* known = find_shared(serial)) {
+      clear_shared(known->piece(number) + inside, count);
+      return;
+    }
     const auto memory = memories.find(serial);
     if (memory == memories.end()) return;
     const auto piece = memory->second.find(number);
@@ -87,6 +148,11 @@ struct BackingStore::State {
   /// As `clear` for a whole span. Large spans of little-used memory (a zeroed gradient) cost what
   /// the memory holds, not what the span could hold.
   void clear_span(const GpuModel::PhysicalSpan& span) {
+    if (const Shared* known = find_shared(span.serial)) {
+      clear_shared(known->contents.get() + span.offset.value,
+                   static_cast<std::size_t>(span.bytes.value));
+      return;
+    }
     const auto memory = memories.find(span.serial);
     if (memory == memories.end()) return;
     const std::uint64_t begin = span.offset.value;
@@ -96,13 +162,7 @@ struct BackingStore::State {
     if (first_whole < end_whole) {
       Pieces& pieces = memory->second;
       const std::size_t before = pieces.size();
-      if (end_whole - first_whole < before) {
-        for (std::uint64_t number = first_whole; number < end_whole; ++number) pieces.erase(number);
-      } else {
-        std::erase_if(pieces, [&](const auto& piece) {
-          return piece.first >= first_whole && piece.first < end_whole;
-        });
-      }
+      pieces.erase(pieces.lower_bound(first_whole), pieces.lower_bound(end_whole));
       piece_count -= before - pieces.size();
     }
     // The pieces that the span covers in part: at its begin, and at its end if that is another one.
@@ -128,12 +188,12 @@ struct BackingStore::State {
       lost_bytes += count - wanted;
       if (wanted < count) clear(serial, number, inside, count);
       if (wanted == 0) return;
-      Piece* piece = make(serial, number);
+      std::uint8_t* piece = make(serial, number);
       if (piece == nullptr) {
         lost_bytes += wanted;
         return;
       }
-      source(done, wanted, piece->data() + inside);
+      source(done, wanted, piece + inside);
     });
   }
 };
@@ -142,6 +202,7 @@ BackingStore::BackingStore(GpuModel& model, BackingStoreConfig config)
     : state_(std::make_unique<State>(model, config)) {
   model.set_memory_gone_hook([state = state_.get()](std::uint64_t serial) {
     const base::MutexLock lock(state->mutex);
+    state->shared.erase(serial);
     const auto memory = state->memories.find(serial);
     if (memory == state->memories.end()) return;
     state->piece_count -= memory->second.size();
@@ -172,11 +233,11 @@ bool BackingStore::read(void* to, DeviceAddr from, Bytes bytes) const {
   const base::MutexLock lock(state_->mutex);
   State::for_each_piece(spans, [&](std::uint64_t serial, std::uint64_t number, std::size_t inside,
                                    std::size_t count, std::size_t done) {
-    const Piece* piece = state_->find(serial, number);
+    const std::uint8_t* piece = state_->find(serial, number);
     if (piece == nullptr) {
       std::memset(target + done, 0, count);
     } else {
-      std::memcpy(target + done, piece->data() + inside, count);
+      std::memcpy(target + done, piece + inside, count);
     }
   });
   return true;
@@ -221,32 +282,56 @@ bool BackingStore::copy(DeviceAddr to, DeviceAddr from, Bytes bytes) {
   };
   std::vector<Held> held;
   const base::MutexLock lock(state_->mutex);
-  State::for_each_piece(sources, [&](std::uint64_t serial, std::uint64_t number, std::size_t inside,
-                                     std::size_t count, std::size_t done) {
-    const Piece* piece = state_->find(serial, number);
-    if (piece == nullptr) return;
-    const std::uint8_t* first = piece->data() + inside;
-    held.push_back(Held{done, std::vector<std::uint8_t>(first, first + count)});
-  });
-  auto next = held.begin();
-  State::for_each_piece(targets, [&](std::uint64_t serial, std::uint64_t number, std::size_t inside,
-                                     std::size_t count, std::size_t done) {
-    state_->clear(serial, number, inside, count);
-    while (next != held.end() && next->begin + next->bytes.size() <= done) ++next;
-    Piece* piece = nullptr;
-    for (auto it = next; it != held.end() && it->begin < done + count; ++it) {
-      if (piece == nullptr) piece = state_->make(serial, number);
-      const std::size_t begin = std::max(it->begin, done);
-      const std::size_t end = std::min(it->begin + it->bytes.size(), done + count);
-      if (piece == nullptr) {
-        state_->lost_bytes += end - begin;
-        continue;
+  state_->for_each_held(
+      sources, [&](std::size_t done, const std::uint8_t* first, std::size_t count) {
+        held.push_back(Held{done, std::vector<std::uint8_t>(first, first + count)});
+        return true;
+      });
+  for (const GpuModel::PhysicalSpan& span : targets) state_->clear_span(span);
+  std::size_t span_begin = 0;
+  auto span = targets.begin();
+  for (const Held& part : held) {
+    for (std::size_t at = part.begin, end = part.begin + part.bytes.size(); at < end;) {
+      while (at - span_begin >= span->bytes.value) span_begin += (span++)->bytes.value;
+      const std::uint64_t offset = span->offset.value + (at - span_begin);
+      const auto inside = static_cast<std::size_t>(offset % kPieceBytes);
+      const std::size_t count =
+          std::min({end - at, kPieceBytes - inside,
+                    static_cast<std::size_t>(span->bytes.value) - (at - span_begin)});
+      if (std::uint8_t* piece = state_->make(span->serial, offset / kPieceBytes)) {
+        std::memcpy(piece + inside, part.bytes.data() + (at - part.begin), count);
+      } else {
+        state_->lost_bytes += count;
       }
-      std::memcpy(piece->data() + inside + (begin - done), it->bytes.data() + (begin - it->begin),
-                  end - begin);
+      at += count;
     }
-  });
+  }
   return true;
+}
+
+bool BackingStore::holds(DeviceAddr from, Bytes bytes) const {
+  const auto spans = state_->model.physical_spans(from, bytes);
+  bool found = false;
+  const base::MutexLock lock(state_->mutex);
+  state_->for_each_held(spans, [&found](std::size_t, const std::uint8_t*, std::size_t) {
+    found = true;
+    return false;
+  });
+  return found;
+}
+
+void BackingStore::share(std::uint64_t serial, std::shared_ptr<std::uint8_t[]> contents,
+                         Bytes bytes, bool keep_ours) {
+  const base::MutexLock lock(state_->mutex);
+  if (const auto memory = state_->memories.find(serial); memory != state_->memories.end()) {
+    for (const auto& [number, piece] : memory->second) {
+      if (keep_ours && (number + 1) * kPieceBytes <= bytes.value)
+        std::memcpy(contents.get() + number * kPieceBytes, piece->data(), kPieceBytes);
+    }
+    state_->piece_count -= memory->second.size();
+    state_->memories.erase(memory);
+  }
+  state_->shared[serial] = Shared{std::move(contents), bytes.value};
 }
 
 Bytes BackingStore::held() const {

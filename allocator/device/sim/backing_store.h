@@ -4,11 +4,13 @@
 // Owns host copies of physical memory in sparse 4 KiB pieces; what was never written, or was set to
 // zero, reads as zero and costs nothing. Bounded by default: of each write from the host, and of
 // each fill, only the first 64 KiB are kept; the rest then reads as zero. `complete` keeps
-// everything. Copies between device addresses move all that is held. Follows physical memory, so
-// that two addresses of one handle show the same bytes, and forgets them when the memory goes.
-// Order: an access happens when it is called; the caller calls in the order of the streams.
+// everything. Memory that several processes share lives where `share` was told, in memory that they
+// share too, and whole. Copies between device addresses move all that is held. Follows physical
+// memory, so that two addresses of one handle show the same bytes, and forgets them when the memory
+// goes. Order: an access happens when it is called; the caller calls in the order of the streams.
 // Thread safety: every method may be called from any thread; one mutex, which is taken after the
-// model's (never before it). Costs: O(bytes) plus a hash lookup for each 4 KiB.
+// model's (never before it). Costs: reads and writes O(bytes) and a lookup for each 4 KiB; copies
+// and zeros what the ranges hold.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +44,15 @@ class BackingStore {
   /// Repeats a pattern of 1, 2 or 4 bytes; `bytes` is a multiple of it.
   bool fill_pattern(DeviceAddr to, std::uint32_t pattern, std::size_t pattern_bytes, Bytes bytes);
   bool copy(DeviceAddr to, DeviceAddr from, Bytes bytes);  ///< the ranges may overlap
+
+  /// Whether anything in the range may be other than zero: something was written there and not
+  /// cleared. O(log) for each mapping.
+  bool holds(DeviceAddr from, Bytes bytes) const;
+  /// From now on the contents of this physical memory (by serial, `bytes` long, a multiple of 4
+  /// KiB) are `contents`, which others may see and change; kept until the memory goes. What was
+  /// held moves there if `keep_ours`, else it is forgotten.
+  void share(std::uint64_t serial, std::shared_ptr<std::uint8_t[]> contents, Bytes bytes,
+             bool keep_ours);
 
   Bytes held() const;  ///< host memory in use for contents
   Bytes lost() const;  ///< bytes written that were not kept

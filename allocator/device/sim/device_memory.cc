@@ -100,7 +100,7 @@ Physical& DeviceMemory::add_physical(DeviceId device, Bytes bytes, MemoryKind ki
 void DeviceMemory::erase_physical(Physical& physical) {
   if (gone_) gone_(physical);
   Account& a = account(physical.device);
-  a.used -= physical.bytes;
+  if (!physical.is_imported) a.used -= physical.bytes;
   if (physical.kind == MemoryKind::kMapped) --a.handles;
   const std::size_t place = physical.place;
   if (place + 1 != physical_.size()) {
@@ -120,12 +120,26 @@ Refusal DeviceMemory::create(DeviceId device, Bytes bytes, HandleId& handle) {
                   "the size of a handle must be a multiple of the granularity");
   }
   if (!take(device, bytes)) return refuse(Native::kOutOfMemory, "the device has no room");
+  handle = give_id(add_physical(device, bytes, MemoryKind::kMapped));
+  return {};
+}
+
+Refusal DeviceMemory::import(DeviceId device, Bytes bytes, HandleId& handle) {
+  if (bytes.value == 0 || bytes % granularity(device) != Bytes{}) {
+    return refuse(Native::kInvalidValue,
+                  "the size of a handle must be a multiple of the granularity");
+  }
   Physical& physical = add_physical(device, bytes, MemoryKind::kMapped);
+  physical.is_imported = true;
+  handle = give_id(physical);
+  return {};
+}
+
+HandleId DeviceMemory::give_id(Physical& physical) {
   physical.references = 1;
   physical.handle = HandleId{handles_.insert(std::make_unique<Physical*>(&physical))};
-  ++account(device).handles;
-  handle = physical.handle;
-  return {};
+  ++account(physical.device).handles;
+  return physical.handle;
 }
 
 Refusal DeviceMemory::release(HandleId handle) {
@@ -284,6 +298,20 @@ Refusal DeviceMemory::allocate(DeviceId device, Bytes bytes, MemoryKind kind, De
   return {};
 }
 
+Refusal DeviceMemory::import_allocation(DeviceId device, Bytes bytes, DeviceAddr& addr) {
+  if (bytes.value == 0 || bytes % kPage != Bytes{}) {
+    return refuse(Native::kInvalidValue, "shared memory comes in multiples of 2 MiB");
+  }
+  addr = space_.take(bytes, kPage);
+  if (addr.is_null()) return refuse(Native::kOutOfMemory, "no address range is long enough");
+  Physical& physical = add_physical(device, bytes, MemoryKind::kImported);
+  physical.is_imported = true;
+  Mapping& mapping = add_mapping(addr, bytes, physical);
+  mapping.readable = mapping.writable = ~std::uint64_t{0};
+  ++account(device).allocations;
+  return {};
+}
+
 Mapping* DeviceMemory::find_allocation(DeviceAddr addr) const {
   Mapping* mapping = find_mapping(addr);
   if (mapping == nullptr || mapping->range != nullptr) return nullptr;
@@ -377,7 +405,7 @@ void DeviceMemory::validate() const {
     LEVEE_CHECK_EQ(physical.place, i);
     LEVEE_CHECK(physical.mappings + physical.references > 0, "memory that nobody holds");
     const auto device = static_cast<std::size_t>(physical.device.value);
-    used[device] += physical.bytes;
+    if (!physical.is_imported) used[device] += physical.bytes;
     if (physical.kind == MemoryKind::kMapped) ++handles[device];
   }
   std::vector<Bytes> mapped(accounts_.size());

@@ -40,6 +40,7 @@ struct Physical {
   std::uint32_t references = 0;  ///< to the handle
   std::uint32_t mappings = 0;
   std::size_t place = 0;      ///< in the list of all
+  bool is_imported = false;   ///< another process's: takes nothing of this account
   std::vector<Frame> frames;  ///< one for each 2 MiB, made by the judge; empty until then
 };
 
@@ -89,6 +90,7 @@ class DeviceMemory {
 
   // ---- Handles
   Refusal create(DeviceId device, Bytes bytes, HandleId& handle);
+  Refusal import(DeviceId device, Bytes bytes, HandleId& handle);
   Refusal release(HandleId handle);
   Refusal retain(DeviceAddr addr, HandleId& handle);
   Physical* find_handle(HandleId handle) const {
@@ -107,6 +109,7 @@ class DeviceMemory {
 
   // ---- Allocations
   Refusal allocate(DeviceId device, Bytes bytes, MemoryKind kind, DeviceAddr& addr);
+  Refusal import_allocation(DeviceId device, Bytes bytes, DeviceAddr& addr);
   /// `addr` is the base of a live allocation (find_allocation says so).
   void release_allocation(DeviceAddr addr);
   /// The mapping of the allocation that begins at `addr`; null if there is none.
@@ -170,6 +173,7 @@ class DeviceMemory {
   Physical& add_physical(DeviceId device, Bytes bytes, MemoryKind kind);
   void drop_if_unused(Physical& physical);
   void erase_physical(Physical& physical);
+  HandleId give_id(Physical& physical);
   Mapping& add_mapping(DeviceAddr addr, Bytes bytes, Physical& physical);
   void erase_mapping(Mapping& mapping);
   Refusal allocate_small(DeviceId device, Bytes bytes, DeviceAddr& addr);

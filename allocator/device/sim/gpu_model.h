@@ -141,6 +141,7 @@ enum class MemoryKind : std::uint8_t {
   kMapped,      ///< a mapping of a handle
   kAllocation,  ///< cudaMalloc
   kAsync,       ///< cudaMallocAsync
+  kImported,    ///< another process's, opened here; takes nothing of the device's account
 };
 
 /// What an address belongs to.
@@ -291,6 +292,10 @@ class GpuModel {
                                     StreamId stream);      ///< cudaMallocAsync, default pool
   Status release_async(DeviceAddr addr, StreamId stream);  ///< cudaFreeAsync
   Status trim_async_pool(DeviceId device, Bytes keep);     ///< cudaMemPoolTrimTo
+  /// Memory of another process, opened here (cudaIpcOpenMemHandle): an address for it. What it
+  /// takes of the device is the other process's account. A multiple of 2 MiB.
+  Result<DeviceAddr> import_allocation(DeviceId device, Bytes bytes);
+  Status close_import(DeviceAddr addr);  ///< cudaIpcCloseMemHandle: waits as `release` does
   AsyncPoolUse async_pool_use(DeviceId device) const;
   Status set_async_pool_threshold(DeviceId device, Bytes bytes);
   Status reset_async_pool_peaks(DeviceId device);
@@ -301,6 +306,8 @@ class GpuModel {
   Result<DeviceAddr> reserve_range(DeviceId device, Bytes bytes, Bytes alignment);
   Status free_range(DeviceAddr addr, Bytes bytes);
   Result<HandleId> create_handle(DeviceId device, Bytes bytes);
+  /// A handle of memory that another process made (cuMemImportFromShareableHandle); as above.
+  Result<HandleId> import_handle(DeviceId device, Bytes bytes);
   Status release_handle(HandleId handle);  ///< one reference; the memory goes when no reference and
                                            ///< no mapping is left
   Result<HandleId> retain_handle(DeviceAddr addr);  ///< one more reference to what is mapped there
@@ -323,6 +330,10 @@ class GpuModel {
     Bytes bytes;
   };
   std::vector<PhysicalSpan> physical_spans(DeviceAddr addr, Bytes bytes) const;
+  /// Size of the physical memory at an address: of small allocations the 2 MiB that they share.
+  std::optional<Bytes> physical_bytes(DeviceAddr addr) const;
+  /// The whole memory of a handle; none if there is no such handle. No call.
+  std::optional<PhysicalSpan> physical_of(HandleId handle) const;
   /// Told of physical memory that goes (by serial), with the model's lock held: it must not call
   /// the model.
   void set_memory_gone_hook(std::function<void(std::uint64_t serial)> hook);

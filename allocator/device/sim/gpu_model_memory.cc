@@ -33,6 +33,10 @@ Status GpuModel::release(DeviceAddr addr) {
     return call.fail(Refusal{Native::kInvalidValue, HazardKind::kBadRelease,
                              "no allocation begins there; it may have been freed before"});
   }
+  if (mapping->physical->is_imported) {
+    return call.fail(Refusal{Native::kInvalidValue, HazardKind::kBadRelease,
+                             "the memory is another process's; it is closed, not freed"});
+  }
   const DeviceId device = mapping->physical->device;
   if (const Native native = s.synchronize_device_locked(device); native != Native::kSuccess)
     return call.fail(native);
@@ -43,6 +47,36 @@ Status GpuModel::release(DeviceAddr addr) {
   }
   AsyncPool& pool = s.on(device).async_pool;
   if (pool.owns(addr)) pool.drop(addr);
+  s.memory.release_allocation(addr);
+  return Status{};
+}
+
+Result<DeviceAddr> GpuModel::import_allocation(DeviceId device, Bytes bytes) {
+  Call call(*state_, CallKind::kOther, device, CallArguments{{}, bytes, 0});
+  if (!call.ok()) return call.status();
+  DeviceAddr addr;
+  if (const Refusal refusal = state_->memory.import_allocation(device, bytes, addr); !refusal.ok())
+    return call.fail(refusal);
+  return addr;
+}
+
+Status GpuModel::close_import(DeviceAddr addr) {
+  State& s = *state_;
+  Call call(s, CallKind::kOther, CallArguments{addr, {}, 0},
+            [&](CallArguments&) { return s.device_of(addr); });
+  if (!call.ok()) return call.status();
+  Mapping* mapping = s.memory.find_allocation(addr);
+  if (mapping == nullptr || !mapping->physical->is_imported) {
+    return call.fail(Refusal{Native::kInvalidValue, HazardKind::kBadRelease,
+                             "no memory of another process was opened there"});
+  }
+  if (const Native native = s.synchronize_device_locked(mapping->physical->device);
+      native != Native::kSuccess)
+    return call.fail(native);
+  if (s.is_judging()) {
+    s.check_done(*mapping, addr, mapping->bytes, "cudaIpcCloseMemHandle");
+    s.forget_uses(*mapping, addr, mapping->bytes);
+  }
   s.memory.release_allocation(addr);
   return Status{};
 }
@@ -163,6 +197,17 @@ Result<HandleId> GpuModel::create_handle(DeviceId device, Bytes bytes) {
   return handle;
 }
 
+Result<HandleId> GpuModel::import_handle(DeviceId device, Bytes bytes) {
+  State& s = *state_;
+  Call call(s, CallKind::kOther, device, CallArguments{{}, bytes, 0});
+  if (!call.ok()) return call.status();
+  if (!s.on(device).config.has_vmm) return call.fail(Native::kNotSupported);
+  HandleId handle;
+  if (const Refusal refusal = s.memory.import(device, bytes, handle); !refusal.ok())
+    return call.fail(refusal);
+  return handle;
+}
+
 Status GpuModel::release_handle(HandleId handle) {
   State& s = *state_;
   Call call(s, CallKind::kReleaseHandle, CallArguments{{}, {}, handle.value},
@@ -277,6 +322,20 @@ std::vector<GpuModel::PhysicalSpan> GpuModel::physical_spans(DeviceAddr addr, By
         return true;
       });
   return spans;
+}
+
+std::optional<Bytes> GpuModel::physical_bytes(DeviceAddr addr) const {
+  const base::MutexLock lock(state_->mutex);
+  const Mapping* mapping = state_->memory.find_mapping(addr);
+  if (mapping == nullptr) return std::nullopt;
+  return mapping->physical->bytes;
+}
+
+std::optional<GpuModel::PhysicalSpan> GpuModel::physical_of(HandleId handle) const {
+  const base::MutexLock lock(state_->mutex);
+  const Physical* physical = state_->memory.find_handle(handle);
+  if (physical == nullptr) return std::nullopt;
+  return PhysicalSpan{physical->serial, Bytes{}, physical->bytes};
 }
 
 void GpuModel::set_memory_gone_hook(std::function<void(std::uint64_t)> hook) {

@@ -1,7 +1,6 @@
 """levee with memory that other processes may map: backing=segments."""
 
 import json
-import sys
 
 import levee
 
@@ -16,7 +15,11 @@ def receive(queue, answers):
 
     levee.install(backing="segments")
     tensor = queue.get()
-    answers.put([float(tensor.sum()), list(tensor.shape), torch.cuda.get_allocator_backend()])
+    last = float(tensor[-1])
+    tensor.copy_(torch.arange(1000, dtype=torch.float32).flip(0))
+    backend = torch.cuda.get_allocator_backend()
+    answers.put([float(tensor.sum()), last, list(tensor.shape), backend])
+    queue.get()  # the owner has looked at it
     del tensor
 
 
@@ -26,14 +29,16 @@ def main() -> None:
     assert not any(segment["is_expandable"] for segment in segments())
     handle = tensor.untyped_storage()._share_cuda_()
     said = {"handle": len(handle[1]) > 0, "offset": handle[3]}
-    if sys.argv[1:] == ["processes"]:
-        context = mp.get_context("spawn")
-        queue, answers = context.Queue(), context.Queue()
-        child = context.Process(target=receive, args=(queue, answers))
-        child.start()
-        queue.put(tensor)
-        said["answer"] = answers.get(timeout=120)
-        child.join()
+    context = mp.get_context("spawn")
+    queue, answers = context.Queue(), context.Queue()
+    child = context.Process(target=receive, args=(queue, answers))
+    child.start()
+    queue.put(tensor)
+    said["answer"] = answers.get(timeout=120)
+    assert float(tensor[0]) == 999.0
+    queue.put(None)
+    child.join()
+    assert child.exitcode == 0
     print(json.dumps(said))
 
 

@@ -20,6 +20,16 @@ def test_a_kernels_output_is_zero_whatever_the_block_held(memory):
     assert memory.fact("kernels_have_no_effect_and_leave_no_stale_values") == 0
 
 
+def test_no_kernel_shows_bytes_of_a_former_owner(memory):
+    facts = memory.fact("no_kernel_shows_bytes_of_a_former_owner")
+    assert facts["tried"] > 30 and facts["stale"] == {}
+
+
+def test_kernels_that_only_move_bytes_are_true(memory):
+    facts = memory.fact("kernels_that_only_move_bytes_are_true")
+    assert facts["tried"] > 300 and facts["wrong"] == []
+
+
 def test_pinned_memory(memory):
     assert memory.fact("pinned_memory") == [True, False, True]
 

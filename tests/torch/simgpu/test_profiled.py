@@ -1,7 +1,5 @@
 """torch.profiler finds the modelled kernels through CUPTI."""
 
-import pytest
-
 
 def test_kernels_have_names_durations_and_launches(profiled):
     facts = profiled.fact("kernels_and_memory")
@@ -30,10 +28,6 @@ def test_kernels_of_one_stream_do_not_overlap(profiled):
     assert profiled.fact("kernels_and_memory")["overlaps"] == 0
 
 
-@pytest.mark.xfail(
-    reason="the table of torch.profiler found no kernel rows in a clean installation; being looked into",
-    strict=False,
-)
 def test_the_table_adds_up_modelled_time(profiled):
     count, microseconds = profiled.fact("kernel_table")
     assert count == 3

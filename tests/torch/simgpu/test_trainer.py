@@ -1,16 +1,10 @@
 """Trainers of Hugging Face on two simulated GPUs: they gather shapes, losses and labels, and those must be true."""
 
-import pytest
-
 
 def test_the_job_ends_well(trainer):
     assert trainer.returncode == 0, trainer.output[-3000:]
 
 
-@pytest.mark.xfail(
-    reason="values that accelerate gathers were not true in a clean installation; being looked into",
-    strict=False,
-)
 def test_trainer_trains_and_predicts(trainer):
     for rank in (0, 1):
         facts = trainer.fact("trainer", rank)
@@ -20,10 +14,6 @@ def test_trainer_trains_and_predicts(trainer):
         assert facts["saved"]
 
 
-@pytest.mark.xfail(
-    reason="values that accelerate gathers were not true in a clean installation; being looked into",
-    strict=False,
-)
 def test_accelerate_gathers_true_values(trainer):
     for rank in (0, 1):
         facts = trainer.fact("accelerator", rank)

@@ -69,19 +69,31 @@ TEST(KernelOutputs, ElementwiseKernelsWriteTheirFirstPointerAsOftenAsTheySay) {
   EXPECT_EQ(outputs[0].index, 2);
   EXPECT_EQ(outputs[0].count_index, 0);
   EXPECT_EQ(outputs[0].element_bytes, 8);
-  EXPECT_FALSE(outputs[0].search);
+  EXPECT_FALSE(outputs[0].is_strided);
 }
 
-TEST(KernelOutputs, ReductionsWriteBehindTheirSource) {
-  const auto outputs = outputs_of_signature(
-      "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
-      "at::native::func_wrapper_t<float, {lambda(float, "
-      "float)#1}>, unsigned int, float, 4, 4> >(at::native::ReduceOp<float, "
-      "at::native::func_wrapper_t<float, {lambda(float, "
-      "float)#1}>, unsigned int, float, 4, 4>)");
+TEST(KernelOutputs, StridedKernelsTellByTheirLambdaAndOthersOfThatKindNotAtAll) {
+  const std::string functor =
+      "at::native::gpu_kernel_impl_nocast<at::native::CUDAFunctorOnSelf_add<float> "
+      ">(at::TensorIteratorBase&, at::native::CUDAFunctorOnSelf_add<float> "
+      "const&)::{lambda(int)#1}";
+  const auto outputs = outputs_of_signature("void at::native::elementwise_kernel<128, 2, " +
+                                            functor + ">(int, " + functor + ")");
   ASSERT_THAT(outputs, SizeIs(1));
-  EXPECT_TRUE(outputs[0].search);
-  EXPECT_EQ(outputs[0].skip_pointers, 1);
+  EXPECT_EQ(outputs[0].index, 1);
+  EXPECT_TRUE(outputs[0].is_strided);
+  // What lies where in these is not known; what they write is new memory nearly always.
+  EXPECT_THAT(outputs_of_signature(
+                  "void at::native::index_elementwise_kernel<128, 4, {lambda(int)#1}>(long, "
+                  "{lambda(int)#1})"),
+              IsEmpty());
+  EXPECT_THAT(
+      outputs_of_signature("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
+                           "at::native::func_wrapper_t<float, {lambda(float, "
+                           "float)#1}>, unsigned int, float, 4, 4> >(at::native::ReduceOp<float, "
+                           "at::native::func_wrapper_t<float, {lambda(float, "
+                           "float)#1}>, unsigned int, float, 4, 4>)"),
+      IsEmpty());
 }
 
 TEST(KernelOutputs, TensorViewsOfConstElementsAreInputs) {
@@ -98,6 +110,71 @@ TEST(KernelOutputs, NamesWithoutASignatureTellNothing) {
   EXPECT_THAT(outputs_of_signature(""), IsEmpty());
   EXPECT_THAT(outputs_of_signature(")"), IsEmpty());
   EXPECT_THAT(outputs_of_signature("void f()"), IsEmpty());
+}
+
+TEST(KernelOutputs, ViewsTellTheWidthOfTheirSizes) {
+  const auto outputs = outputs_of_signature(
+      "void f<long>(at::cuda::detail::TensorInfo<long, unsigned int>, "
+      "at::cuda::detail::TensorInfo<long, unsigned long>, "
+      "at::cuda::detail::TensorInfo<long const, unsigned int>)");
+  ASSERT_THAT(outputs, SizeIs(2));
+  EXPECT_EQ(outputs[0].view_index_bytes, 4);
+  EXPECT_EQ(outputs[1].view_index_bytes, 8);
+  EXPECT_EQ(outputs[1].element_bytes, 8);
+}
+
+TEST(Movements, ConcatenationsAreKnownByName) {
+  const std::string tail =
+      "(at::native::(anonymous namespace)::OpaqueType<8u>*, "
+      "at::native::(anonymous namespace)::CatArrInputTensorMetadata<at::native::(anonymous "
+      "namespace)::OpaqueType<8u>, unsigned int, 128, 1>, at::native::(anonymous "
+      "namespace)::TensorSizeStride<unsigned int, 4u>, int, unsigned int)";
+  const Movement contiguous = movement_of_signature(
+      "void at::native::(anonymous "
+      "namespace)::CatArrayBatchedCopy_contig<at::native::(anonymous namespace)::OpaqueType<8u>, "
+      "unsigned int, 3, 128, 1>" +
+      tail);
+  EXPECT_EQ(contiguous.kind, Movement::Kind::kConcatenate);
+  EXPECT_EQ(contiguous.element_bytes, 8U);
+  EXPECT_EQ(contiguous.dimensions, 3U);
+  EXPECT_EQ(contiguous.batch, 128U);
+  EXPECT_EQ(contiguous.vector_bytes, 0U);
+  const Movement vectors = movement_of_signature(
+      "void at::native::(anonymous "
+      "namespace)::CatArrayBatchedCopy_vectorized<at::native::(anonymous "
+      "namespace)::OpaqueType<1u>, unsigned int, 2, 64, 64, 16, 8>" +
+      tail);
+  EXPECT_EQ(vectors.kind, Movement::Kind::kConcatenate);
+  EXPECT_EQ(vectors.vector_bytes, 16U);
+  EXPECT_EQ(vectors.vector_elements, 8U);
+  // Other indices than those whose structures are known.
+  EXPECT_EQ(
+      movement_of_signature(
+          "void at::native::(anonymous "
+          "namespace)::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<8u>, "
+          "unsigned long, 3, 128, 1>" +
+          tail)
+          .kind,
+      Movement::Kind::kNone);
+}
+
+TEST(Movements, CopiesOfATypeToItselfAreKnownAndConversionsAreNot) {
+  const auto copy = [](const std::string& implementation, const std::string& type) {
+    const std::string lambda =
+        "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() "
+        "const::{lambda()#7}::operator()() const::{lambda(" +
+        type + ")#1}";
+    const std::string functor = "at::native::" + implementation + "<" + lambda +
+                                ">(at::TensorIteratorBase&, " + lambda +
+                                " const&)::{lambda(int)#1}";
+    return movement_of_signature("void at::native::elementwise_kernel<128, 2, " + functor +
+                                 ">(int, " + functor + ")");
+  };
+  EXPECT_EQ(copy("gpu_kernel_impl_nocast", "float").kind, Movement::Kind::kLayout);
+  EXPECT_EQ(copy("gpu_kernel_impl_nocast", "float").element_bytes, 4U);
+  EXPECT_EQ(copy("gpu_kernel_impl_nocast", "c10::complex<double>").element_bytes, 16U);
+  EXPECT_EQ(copy("gpu_kernel_impl_nocast", "c10::SomethingNew").kind, Movement::Kind::kNone);
+  EXPECT_EQ(copy("gpu_kernel_impl", "float").kind, Movement::Kind::kNone);
 }
 
 }  // namespace

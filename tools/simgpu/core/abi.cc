@@ -9,6 +9,7 @@
 
 #include "allocator/base/clock.h"
 #include "tools/simgpu/core/activity.h"
+#include "tools/simgpu/core/block_reports.h"
 #include "tools/simgpu/core/call.h"
 #include "tools/simgpu/core/host_functions.h"
 #include "tools/simgpu/core/process.h"
@@ -199,6 +200,10 @@ void simgpu_note_use(uint64_t address, uint64_t bytes, simgpu_stream stream, int
     const auto info = process->model().find(DeviceAddr{address});
     if (info.kind != levee::device::sim::MemoryKind::kNone) device = info.device;
   }
+  // What a former owner copied there is nothing that the new one may see.
+  if (use == UseKind::kHandOut)
+    simgpu::block_handed_out(*process, DeviceAddr{address}, Bytes{bytes});
+  if (use == UseKind::kGiveBack) simgpu::block_given_back(DeviceAddr{address});
   process->model().note_use(device, DeviceAddr{address}, Bytes{bytes}, to_stream(stream), use);
 }
 

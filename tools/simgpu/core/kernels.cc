@@ -97,7 +97,8 @@ std::vector<OutputArgument> outputs_of_signature(const std::string& demangled) {
   std::vector<OutputArgument> out;
   const std::vector<std::string_view> types = parameters(demangled);
   const std::uint8_t name_bytes = element_bytes_in(demangled);
-  const bool is_reduction = contains(demangled, "::reduce_kernel<");
+  const bool is_strided = demangled.starts_with("void at::native::elementwise_kernel<") &&
+                          contains(demangled, "at::native::gpu_kernel_impl");
   const bool counts_elements =
       !types.empty() && types.front() == "int" && contains(demangled, "elementwise_kernel");
   for (std::size_t i = 0; i < types.size() && i < 64; ++i) {
@@ -109,17 +110,9 @@ std::vector<OutputArgument> outputs_of_signature(const std::string& demangled) {
       // PyTorch's elementwise kernels: the pointers of all operands, outputs first.
       output.element_bytes = name_bytes;
       out.push_back(output);
-    } else if (is_reduction && contains(type, "::ReduceOp<")) {
-      // Holds the source, then the destinations.
-      output.search = true;
-      output.skip_pointers = 1;
-      output.element_bytes = name_bytes;
-      out.push_back(output);
-    } else if (contains(demangled, "elementwise_kernel<") &&
-               (contains(type, "nv_hdl_wrapper_t<") || contains(type, "nv_dl_wrapper_t<") ||
-                contains(type, "lambda"))) {
-      output.search = true;
-      output.element_bytes = name_bytes;
+    } else if (is_strided) {
+      if (i != 1) continue;
+      output.is_strided = true;
       out.push_back(output);
     } else if (is_writable_pointer(type)) {
       output.element_bytes = element_bytes_in(type);
@@ -128,6 +121,8 @@ std::vector<OutputArgument> outputs_of_signature(const std::string& demangled) {
     } else if (is_tensor_view(type)) {
       output.element_bytes = element_bytes_in(type.substr(0, type.find(',')));
       output.count_index = -1;
+      if (contains(type, "::TensorInfo<"))
+        output.view_index_bytes = contains(type.substr(type.find(',')), "long") ? 8 : 4;
       out.push_back(output);
     }
   }
@@ -140,6 +135,7 @@ const Kernel::Facts& Kernel::facts() const {
   auto* made = new Facts;  // lives as long as the kernel, which lives as long as the process
   const std::string text = demangle(name());
   made->outputs = outputs_of_signature(text);
+  made->movement = movement_of_signature(text);
   // PyTorch's vectorised kernels give a thread 4 to 16 elements, its reductions and Triton's
   // kernels some 8.
   if (contains(text, "elementwise_kernel") || contains(text, "multi_tensor_apply")) {
@@ -158,6 +154,9 @@ const Kernel::Facts& Kernel::facts() const {
 
 const std::vector<OutputArgument>& Kernel::outputs() const {
   return facts().outputs;
+}
+const Movement& Kernel::movement() const {
+  return facts().movement;
 }
 double Kernel::elements_per_thread() const {
   return facts().elements_per_thread;

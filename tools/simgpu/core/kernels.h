@@ -17,17 +17,22 @@
 
 #include "allocator/base/mutex.h"
 #include "tools/simgpu/core/export.h"
+#include "tools/simgpu/core/movement.h"
 
 namespace levee::simgpu {
 
 /// Where a kernel's launch arguments name memory that it writes.
 struct OutputArgument {
-  std::uint16_t index = 0;          ///< of the argument
-  std::uint16_t skip_pointers = 0;  ///< with `search`: device pointers in front of it (inputs)
-  bool search = false;              ///< the pointer is somewhere inside the argument, a structure
+  std::uint16_t index = 0;  ///< of the argument
+  /// The argument is the lambda of PyTorch's gpu_kernel: an OffsetCalculator, then the pointers of
+  /// all operands, outputs first.
+  bool is_strided = false;
   std::uint8_t element_bytes = 0;
   std::int16_t count_index =
       -1;  ///< argument (an int) that holds the number of elements; -1: taken as one
+  /// Bytes of a size in PyTorch's TensorInfo (pointer, 25 sizes, 25 strides, their number), which
+  /// the argument is; 0 if it is none.
+  std::uint8_t view_index_bytes = 0;
 };
 
 class SIMGPU_CORE Kernel {
@@ -42,6 +47,8 @@ class SIMGPU_CORE Kernel {
   /// The arguments that point to what the kernel writes, as far as its name tells; worked out at
   /// first use.
   const std::vector<OutputArgument>& outputs() const;
+  /// How it moves bytes, if that is all it does.
+  const Movement& movement() const;
   /// Elements that one thread handles, guessed from the name; at least 1. Feeds the duration of a
   /// launch.
   double elements_per_thread() const;
@@ -57,6 +64,7 @@ class SIMGPU_CORE Kernel {
  private:
   struct Facts {
     std::vector<OutputArgument> outputs;
+    Movement movement;
     double elements_per_thread = 1;
   };
   const Facts& facts() const;

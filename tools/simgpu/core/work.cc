@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tools/simgpu/core/block_reports.h"
 #include "tools/simgpu/core/host_functions.h"
 
 namespace levee::simgpu {
@@ -37,40 +38,52 @@ int check_dimensions(const KernelLaunch& launch) {
   return 0;
 }
 
-/// The pointer that an argument of a launch holds, or null if it cannot be told.
-const void* pointer_in(Process& process, const OutputArgument& output, const void* argument) {
-  if (!output.search) {
-    const void* pointer = nullptr;
-    std::memcpy(&pointer, argument, sizeof pointer);
-    return pointer;
+/// Elements from the first to the last of a TensorInfo; 1 if that cannot be told.
+std::size_t elements_of_view(const OutputArgument& output, const void* argument) {
+  constexpr std::size_t kMostDimensions = 25;
+  const auto* bytes = static_cast<const char*>(argument) + sizeof(void*);
+  const auto at = [&](std::size_t i) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes + i * output.view_index_bytes, output.view_index_bytes);
+    return value;
+  };
+  std::int32_t dimensions = 0;
+  std::memcpy(&dimensions, bytes + 2 * kMostDimensions * output.view_index_bytes,
+              sizeof dimensions);
+  if (dimensions < 1 || dimensions > static_cast<std::int32_t>(kMostDimensions)) return 1;
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
+    if (at(i) == 0) return 1;
+    last += (at(i) - 1) * at(kMostDimensions + i);
   }
-  // PyTorch's argument structures hold their pointers behind index arithmetic for up to 25
-  // dimensions (some 500 to 900 bytes). The search ends at the pointer, which is always there.
-  constexpr std::size_t kSearchBytes = 2048;
-  int to_skip = output.skip_pointers;
-  for (std::size_t at = 0; at < kSearchBytes; at += sizeof(void*)) {
-    const void* pointer = nullptr;
-    std::memcpy(&pointer, static_cast<const char*>(argument) + at, sizeof pointer);
-    const auto value = reinterpret_cast<std::uintptr_t>(pointer);
-    if (value >> 32 == 0 || value >> 47 != 0) continue;
-    if (process.model().find(to_addr(pointer)).kind == MemoryKind::kNone) continue;
-    if (to_skip-- == 0) return pointer;
-  }
-  return nullptr;
+  return static_cast<std::size_t>(last + 1);
 }
 
 /// What the kernel writes is not what a copy put there before.
 void forget_outputs(Process& process, const KernelLaunch& launch) {
   for (const OutputArgument& output : launch.kernel->outputs()) {
-    const void* pointer = pointer_in(process, output, launch.arguments[output.index]);
+    const void* argument = launch.arguments[output.index];
+    if (output.is_strided) {
+      const StridedOutput known = strided_output(process, launch.arguments[0], argument);
+      forget_bytes(process, reinterpret_cast<const void*>(known.at.value),
+                   static_cast<std::size_t>(known.bytes.value));
+      continue;
+    }
+    const void* pointer = nullptr;
+    std::memcpy(&pointer, argument, sizeof pointer);
     if (pointer == nullptr) continue;
     std::size_t elements = 1;
     if (output.count_index >= 0) {
       std::int32_t count = 0;
       std::memcpy(&count, launch.arguments[output.count_index], sizeof count);
       if (count > 0) elements = static_cast<std::size_t>(count);
+    } else if (output.view_index_bytes != 0) {
+      elements = elements_of_view(output, argument);
     }
-    forget_bytes(process, pointer, elements * std::max<std::size_t>(output.element_bytes, 1));
+    // The width of an element is a guess, and must not reach the neighbour.
+    const Bytes guessed{elements * std::max<std::size_t>(output.element_bytes, 1)};
+    forget_bytes(process, pointer,
+                 static_cast<std::size_t>(within_block(to_addr(pointer), guessed).value));
   }
 }
 
@@ -193,11 +206,15 @@ int launch_kernel(Process& process, const KernelLaunch& launch) {
     details.dynamic_shared = static_cast<std::uint32_t>(launch.dynamic_shared);
     note(work, details);
   }
+  const bool may_change = launch.arguments != nullptr && has_bytes.load(std::memory_order_relaxed);
+  if (may_change && launch.kernel->movement().kind != Movement::Kind::kNone) {
+    work.effect =
+        effect_of_movement(process, launch.kernel->movement(), launch.arguments, launch.grid.y);
+  }
+  const bool moves_bytes = work.effect != nullptr;
   const Status status = process.model().enqueue(DeviceId{thread.device}, to_stream(launch.stream),
                                                 CallKind::kLaunchKernel, work);
-  if (status.ok() && launch.arguments != nullptr && has_bytes.load(std::memory_order_relaxed)) {
-    forget_outputs(process, launch);
-  }
+  if (status.ok() && may_change && !moves_bytes) forget_outputs(process, launch);
   return native_code(status);
 }
 

@@ -405,21 +405,6 @@ CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location
   });
 }
 
-// Memory of another process: not modelled, and answered as by a driver that was built without it.
-CUresult cuMemExportToShareableHandle(void*, CUmemGenericAllocationHandle,
-                                      CUmemAllocationHandleType, unsigned long long) {
-  static ApiFunction api{"cuMemExportToShareableHandle", ApiDomain::kDriver,
-                         CUPTI_DRIVER_TRACE_CBID_cuMemExportToShareableHandle};
-  return answer(api, [](Process&) { return int{CUDA_ERROR_NOT_SUPPORTED}; });
-}
-
-CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle*, void*,
-                                        CUmemAllocationHandleType) {
-  static ApiFunction api{"cuMemImportFromShareableHandle", ApiDomain::kDriver,
-                         CUPTI_DRIVER_TRACE_CBID_cuMemImportFromShareableHandle};
-  return answer(api, [](Process&) { return int{CUDA_ERROR_NOT_SUPPORTED}; });
-}
-
 // ---- Copies and fills
 
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {

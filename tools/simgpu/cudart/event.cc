@@ -105,17 +105,4 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   });
 }
 
-// Events of another process: as for memory, see memory.cc.
-cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t*, cudaEvent_t) {
-  static ApiFunction api{"cudaIpcGetEventHandle", ApiDomain::kRuntime,
-                         CUPTI_RUNTIME_TRACE_CBID_cudaIpcGetEventHandle_v4010};
-  return answer(api, [](Process&) { return int{cudaErrorNotSupported}; });
-}
-
-cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t) {
-  static ApiFunction api{"cudaIpcOpenEventHandle", ApiDomain::kRuntime,
-                         CUPTI_RUNTIME_TRACE_CBID_cudaIpcOpenEventHandle_v4010};
-  return answer(api, [](Process&) { return int{cudaErrorNotSupported}; });
-}
-
 }  // extern "C"

@@ -219,23 +219,4 @@ cudaError_t cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned 
   return answer(api, [](Process&) { return 0; });
 }
 
-// Memory of another process. CUDA answers the same where a driver or a container does not allow it.
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) {
-  static ApiFunction api{"cudaIpcGetMemHandle", ApiDomain::kRuntime,
-                         CUPTI_RUNTIME_TRACE_CBID_cudaIpcGetMemHandle_v4010};
-  return answer(api, [](Process&) { return int{cudaErrorNotSupported}; });
-}
-
-cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned int) {
-  static ApiFunction api{"cudaIpcOpenMemHandle", ApiDomain::kRuntime,
-                         CUPTI_RUNTIME_TRACE_CBID_cudaIpcOpenMemHandle_v4010};
-  return answer(api, [](Process&) { return int{cudaErrorNotSupported}; });
-}
-
-cudaError_t cudaIpcCloseMemHandle(void*) {
-  static ApiFunction api{"cudaIpcCloseMemHandle", ApiDomain::kRuntime,
-                         CUPTI_RUNTIME_TRACE_CBID_cudaIpcCloseMemHandle_v4010};
-  return answer(api, [](Process&) { return int{cudaErrorNotSupported}; });
-}
-
 }  // extern "C"

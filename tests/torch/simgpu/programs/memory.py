@@ -1,6 +1,8 @@
 """Copies that a program can see, pinned memory, streams and events, DataLoader, checkpoints, statistics."""
 
 import gc
+import itertools
+import math
 import os
 import pickle
 from pathlib import Path
@@ -47,6 +49,121 @@ def kernels_have_no_effect_and_leave_no_stale_values():
     del values
     fresh = torch.randn(1000, device=D)  # the same block
     return (fresh + 1).cpu().abs().max().item()
+
+
+def _dirty():
+    """Leaves bytes of copies in the blocks that the next requests of these sizes get."""
+    kept = [torch.full((n,), 7, dtype=torch.int64).to(D) for n in (1, 8, 64, 512, 4096) * 4]
+    kept += [torch.full((n,), 7.0).to(D) for n in (70_000, 300_000) * 2]
+    torch.cuda.synchronize()
+    del kept
+
+
+@check
+def no_kernel_shows_bytes_of_a_former_owner():
+    """The names of the operators whose results were not zero everywhere."""
+    x = torch.full((64, 64), 3.0).to(D)
+    image = torch.full((2, 4, 16, 16), 3.0).to(D)
+    ids = torch.full((8, 8), 5).to(D)
+    index = torch.full((8,), 1).to(D)
+    f = torch.nn.functional
+    norm = torch.nn.BatchNorm2d(4).to(D)
+    operators = {
+        "index": lambda: x[index],
+        "index_select": lambda: torch.index_select(x, 0, index),
+        "gather": lambda: torch.gather(ids, 1, index.unsqueeze(1)),
+        "masked_select": lambda: x[x > 0],
+        "where": lambda: torch.where(x > 0, x, x),
+        "argmax": lambda: x.argmax(-1),
+        "max": lambda: x.max(-1),
+        "arange": lambda: torch.arange(64, device=D),
+        "sum": lambda: x.sum(0),
+        "mean": lambda: x.mean(),
+        "cumsum": lambda: ids.cumsum(0),
+        "topk": lambda: x.topk(3),
+        "unique": lambda: torch.unique(ids),
+        "layer_norm": lambda: f.layer_norm(x, (64,)),
+        "rms_norm": lambda: f.rms_norm(x, (64,)),
+        "batch_norm": lambda: norm(image),
+        "group_norm": lambda: f.group_norm(image, 2),
+        "softmax": lambda: x.softmax(-1),
+        "cross_entropy": lambda: f.cross_entropy(x, torch.full((64,), 1).to(D)),
+        "max_pool2d": lambda: f.max_pool2d(image, 2),
+        "interpolate": lambda: f.interpolate(image, scale_factor=2.0, mode="bilinear"),
+        "embedding": lambda: f.embedding(index, x),
+        "one_hot": lambda: f.one_hot(index, 9),
+        "multinomial": lambda: torch.multinomial(x.softmax(-1), 1),
+        "attention": lambda: f.scaled_dot_product_attention(*[image.to(torch.bfloat16)] * 3),
+        "attention_float": lambda: f.scaled_dot_product_attention(image, image, image),
+        "to_half": lambda: x.to(torch.float16),
+        "foreach": lambda: torch._foreach_add([x, x], 1.0)[0],
+        "norms": lambda: torch._foreach_norm([x, x])[0],
+        "scatter_reduce": lambda: torch.zeros(64, device=D).scatter_reduce(
+            0, index, x[0, :8], "sum"
+        ),
+        "big": lambda: torch.full((300_000,), 1.0).to(D) * 2,
+    }
+    found = {}
+    for name, operator in operators.items():
+        _dirty()
+        result = operator()
+        first = result if isinstance(result, torch.Tensor) else result[0]
+        if first.detach().cpu().float().abs().sum().item() != 0:
+            found[name] = first.detach().cpu().flatten()[:4].tolist()
+    return {"tried": len(operators), "stale": found}
+
+
+@check
+def kernels_that_only_move_bytes_are_true():
+    """Shapes and types whose concatenation, transposition or slices differ from the host's."""
+    wrong = []
+    tried = 0
+
+    def compare(what, on_device, on_host):
+        nonlocal tried
+        tried += 1
+        if not torch.equal(on_device.cpu(), on_host):
+            wrong.append(what)
+
+    def numbered(shape, dtype):
+        return (torch.arange(math.prod(shape)) % 113 + 1).to(dtype).reshape(shape)
+
+    for dtype in (torch.float32, torch.int64, torch.bfloat16, torch.bool, torch.complex64):
+        for shape in ((8,), (3, 5), (2, 3, 4), (2, 8, 16, 8)):
+            for axis in range(len(shape)):
+                for count in (2, 5, 130):
+                    parts = []
+                    for i in range(count):
+                        size = list(shape)
+                        size[axis] += i % 3
+                        parts.append(numbered(size, dtype))
+                    _dirty()
+                    joined = torch.cat([part.to(D) for part in parts], axis)
+                    compare(f"cat {dtype} {shape} {axis} {count}", joined, torch.cat(parts, axis))
+            whole = numbered(shape, dtype)
+            for order in itertools.permutations(range(len(shape))):
+                _dirty()
+                turned = whole.to(D).permute(order).contiguous()
+                compare(f"permute {dtype} {shape} {order}", turned, whole.permute(order))
+    grid = numbered((6, 8), torch.float32)
+    there = grid.to(D)
+    halves = torch.cat([there[:, ::2], there[:, 1::2]], 1)
+    compare("cat of slices", halves, torch.cat([grid[:, ::2], grid[:, 1::2]], 1))
+    target = torch.full((6, 8), 9.0).to(D)
+    target[:, 2:5] = there[:, 2:5]
+    expected = torch.full((6, 8), 9.0)
+    expected[:, 2:5] = grid[:, 2:5]
+    compare("assignment to a slice", target, expected)
+    compare("expand", there[:1].expand(6, 8).contiguous(), grid[:1].expand(6, 8).contiguous())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        joined = torch.cat([there, there])
+        turned = there.t().contiguous()
+    there.copy_(grid + 1)
+    graph.replay()
+    compare("cat in a graph", joined, torch.cat([grid + 1, grid + 1]))
+    compare("transposed in a graph", turned, (grid + 1).t())
+    return {"tried": tried, "wrong": wrong}
 
 
 @check

@@ -160,5 +160,57 @@ TEST_F(Backing, WhatIsNoDeviceMemoryIsRefused) {
   EXPECT_TRUE(store.write(block, &byte, Bytes{}));
 }
 
+TEST_F(Backing, KnowsWhetherARangeHoldsAnything) {
+  const DeviceAddr block = model.allocate(kGpu, 64_MiB).value();
+  EXPECT_FALSE(store.holds(block, 64_MiB));
+  const auto bytes = pattern(100);
+  ASSERT_TRUE(store.write(block + 20_MiB, bytes.data(), Bytes{bytes.size()}));
+  EXPECT_TRUE(store.holds(block, 64_MiB));
+  EXPECT_FALSE(store.holds(block, 20_MiB));
+  EXPECT_FALSE(store.holds(block + 21_MiB, 43_MiB));
+  ASSERT_TRUE(store.fill(block + 19_MiB, 0, 2_MiB));
+  EXPECT_FALSE(store.holds(block, 64_MiB));
+}
+
+TEST_F(Backing, ACopyAcrossPiecesAndMappingsMovesWhatIsHeld) {
+  const DeviceAddr from = model.allocate(kGpu, 8_MiB).value();
+  const DeviceAddr range = model.reserve_range(kGpu, 8_MiB, {}).value();
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const HandleId handle = model.create_handle(kGpu, 2_MiB).value();
+    ASSERT_TRUE(model.map(range + Bytes{(std::uint64_t{2} << 20) * i}, 2_MiB, handle).ok());
+  }
+  ASSERT_TRUE(model.set_access(range, 8_MiB, kGpu).ok());
+  const auto bytes = pattern(10'000);
+  // Lands across the border of two mappings, at another offset in its 4 KiB than it came from.
+  ASSERT_TRUE(store.write(from + 3_MiB, bytes.data(), Bytes{bytes.size()}));
+  ASSERT_TRUE(store.copy(range + 5'000_B, from + 2_MiB - 1'234_B, 4_MiB));
+  const std::uint64_t at = 5'000 + 1'234 + (1 << 20);
+  EXPECT_EQ(read(range + Bytes{at}, bytes.size()), bytes);
+  EXPECT_THAT(read(range + Bytes{at - 4'096}, 4'096), Each(0));
+  EXPECT_THAT(read(range + Bytes{at + bytes.size()}, 4'096), Each(0));
+}
+
+TEST_F(Backing, SharedMemoryLivesWhereOthersSeeIt) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  const auto bytes = pattern(5'000);
+  ASSERT_TRUE(store.write(block + 100_B, bytes.data(), Bytes{bytes.size()}));
+  const std::shared_ptr<std::uint8_t[]> contents(new std::uint8_t[std::size_t{2} << 20]());
+  store.share(model.physical_spans(block, 2_MiB).front().serial, contents, 2_MiB, true);
+  EXPECT_EQ(store.held(), Bytes{});
+  EXPECT_EQ(contents[100], 1);
+  EXPECT_EQ(read(block + 100_B, bytes.size()), bytes);
+  contents[7] = 42;
+  EXPECT_EQ(read(block + 7_B, 1).front(), 42);
+  ASSERT_TRUE(store.fill(block, 0, 2_MiB));
+  EXPECT_EQ(contents[100], 0);
+  ASSERT_TRUE(store.write(block, bytes.data(), Bytes{bytes.size()}));
+  const DeviceAddr other = model.allocate(kGpu, 2_MiB).value();
+  ASSERT_TRUE(store.copy(other, block, 2_MiB));
+  EXPECT_EQ(read(other, bytes.size()), bytes);
+  const std::weak_ptr<std::uint8_t[]> gone = contents;
+  ASSERT_TRUE(model.release(block).ok());
+  EXPECT_EQ(gone.use_count(), 1);
+}
+
 }  // namespace
 }  // namespace levee::device::sim
