@@ -45,9 +45,8 @@ std::vector<Placer::Exact> live_blocks(const State& state, PoolIndex pool) {
           for (const Slab* slab : chunk.slab_of_cell) {
             if (slab == nullptr) continue;
             for (std::uint32_t k = 0; k < slab->object_count; ++k) {
-              const std::uint64_t bit = 1ULL << (k % 64);
-              if (((slab->free_bits[k / 64] | slab->waiting_bits[k / 64]) & bit) != 0) continue;
-              const Bytes requested{slab->requested[k]};
+              const Bytes requested = slab->requested_of(k);
+              if (requested == 0_B || slab->is_waiting(k)) continue;
               blocks.push_back(Placer::Exact{slab->object(k), allocated_size(requested), requested,
                                              class_bytes(slab->size_class), BlockKind::kObject,
                                              slab->stream, chunk.zone});

@@ -20,7 +20,7 @@ void Chunk::reset(DeviceAddr at, ZoneIndex in_zone, Bytes offset, PoolIndex of_p
   run_units[0] = kUnits;
   longest_units = kUnits;
   stamps.clear();
-  slab_of_cell.fill(nullptr);
+  for (auto& slab : slab_of_cell) slab.store(nullptr, std::memory_order_relaxed);
   range_at.fill(nullptr);
 }
 

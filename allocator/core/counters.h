@@ -1,7 +1,10 @@
 // The allocator's counters: each has one place where it changes.
 //
 // Owns: the `Stats` value. A block's numbers change in `on_alloc`, `on_free` and `on_idle` alone;
-// memory held from the device in `on_reserve` alone. Small and large follow the size after
+// memory held from the device in `on_reserve` alone; those of blocks that went through a thread
+// cache arrive later, by `fold`. Peaks are exact while one thread is active, and otherwise miss at
+// most the credit (64 KiB) of each other active thread; currents are exact once all caches were
+// stopped and folded. Small and large follow the size after
 // rounding, as PyTorch's do: up to 1 MiB is small. Bytes: allocated is the request rounded up to
 // 512 B; what size classes add is `slack_rounding_bytes`. Guarded by the pool lock. Costs: a dozen
 // additions.
@@ -11,6 +14,7 @@
 #include <levee/units.h>
 
 #include "allocator/core/size_class.h"
+#include "allocator/core/thread_cache.h"
 
 namespace levee::core {
 
@@ -54,6 +58,10 @@ class Counters {
       large.increase(n);
     }
   }
+  /// Adds what a thread cache handed out and took back since it was last asked. Peaks: the most
+  /// that was out of that cache counts on top of what all others have out now.
+  void fold(ThreadCache& cache);
+
   void on_segments(StatKind kind, std::int64_t change) {
     if (change >= 0) {
       up(stats_.segment, kind, change);
@@ -68,6 +76,10 @@ class Counters {
   Bytes reserved() const { return current(stats_.reserved_bytes); }
   Bytes allocated() const { return current(stats_.allocated_bytes); }
   Bytes active() const { return current(stats_.active_bytes); }
+  /// How far the bytes in use are below their recorded peak.
+  std::int64_t headroom_bytes() const {
+    return stats_.allocated_bytes[0].peak - stats_.allocated_bytes[0].current;
+  }
   /// Most bytes ever handed out or waiting at once. Not touched by `reset_peaks`.
   Bytes peak_active() const { return Bytes{static_cast<std::uint64_t>(peak_active_)}; }
 

@@ -13,23 +13,130 @@ DeviceAllocator::DeviceAllocator(device::Device& device, const Config& config,
     : state_(std::make_unique<State>(device, config, recorder)),
       placer_(*state_),
       pages_(*state_),
-      slow_path_(*state_, placer_, pages_) {}
+      slow_path_(*state_, placer_, pages_) {
+  state_->caches.open([this](std::uint64_t thread) {
+    PoolGuard guard(*state_);
+    placer_.retire_caches(thread);
+  });
+}
 
 DeviceAllocator::~DeviceAllocator() {
+  state_->caches.close();
   base::MutexLock growth(state_->growth_mutex);
   PoolGuard guard(*state_);
   placer_.abandon_blocks();
   pages_.tear_down(guard);
 }
 
-// ---- The hot pair
+// ---- The hot pair: the calling thread's cache
 
 Result<Block> DeviceAllocator::allocate(Bytes requested, StreamId stream, OomReport* report) {
+  // 0 wraps around and is none of the small ones.
+  if (requested.value - 1 < kSlabLimit.value) [[likely]] {
+    Block block;
+    if (allocate_cached(requested, stream, &block)) [[likely]]
+      return block;
+  }
   if (state_->config.record_stacks) [[unlikely]] {
     return allocate_with_stack_slow(requested, stream, report);
   }
-  return allocate_here(requested, stream, report);
+  return allocate_shared(requested, stream, report);
 }
+
+inline bool DeviceAllocator::allocate_cached(Bytes requested, StreamId stream, Block* block) {
+  State& state = *state_;
+  ThreadCache* cache = nullptr;
+  const CacheUse use = state.cache_use.load(std::memory_order_acquire);
+  if (use == CacheUse::kNever || !state.caches.find_mine(&cache) || cache == nullptr ||
+      (use == CacheUse::kMostly && cache->is_look_due(State::kPollEvery)) || !cache->enter())
+      [[unlikely]] {
+    return false;
+  }
+  const Bytes bytes = allocated_size(requested);
+  const SizeClass c = class_of(bytes);
+  ThreadCache::Shelf* shelf = cache->shelf_of(stream);
+  if (shelf == nullptr || shelf->count[c.value] == 0) [[unlikely]] {
+    cache->leave();
+    return false;
+  }
+  DeviceAddr addr;
+  const bool is_over_credit = cache->hand_out(*shelf, c, requested, bytes, &addr);
+  const LaneId lane = shelf->lane;
+  cache->leave();
+  if (state.is_judging) [[unlikely]] {
+    state.device.note_use(addr, bytes, stream, device::UseKind::kHandOut);
+  }
+  if (state.is_recording()) {
+    state.recorder->record(EventKind::kAlloc, lane, addr.value, pack_sizes(requested, bytes));
+  }
+  if (is_over_credit) [[unlikely]]
+    fold_slow();
+  *block = Block{addr, bytes, requested, stream, PoolId{}};
+  return true;
+}
+
+Result<Block> DeviceAllocator::free(DeviceAddr addr) {
+  Block block;
+  if (free_cached(addr, &block)) [[likely]]
+    return block;
+  return free_shared(addr);
+}
+
+// What is read of the block's chunk and slab stays while the block is live. For an address that is
+// no live block the answer may be any, but "cached" only if a slab says that somebody has it; all
+// else goes to the shared way, which knows. Two threads that give the same block back at once are
+// not told apart.
+inline bool DeviceAllocator::free_cached(DeviceAddr addr, Block* block) {
+  State& state = *state_;
+  const GranuleEntry entry = state.blocks.lookup(addr);
+  if (!entry.is_chunk()) return false;
+  const Chunk& chunk = *entry.chunk();
+  Slab* slab = chunk.slab_at(addr);
+  if (slab == nullptr || chunk.pool != kDefaultPool) return false;
+  const SizeClass c = slab->size_class;
+  const std::uint32_t index = object_at(c, addr - slab->base);
+  if (index >= slab->object_count || slab->object(index) != addr) [[unlikely]]
+    return false;
+  const Bytes requested = slab->requested_of(index);
+  ThreadCache* cache = nullptr;
+  if (requested == 0_B || slab->is_used_elsewhere(index) || !state.caches.find_mine(&cache) ||
+      cache == nullptr || !cache->enter()) [[unlikely]] {
+    return false;
+  }
+  ThreadCache::Shelf* shelf = cache->shelf_of(slab->stream);
+  if (shelf == nullptr || shelf->count[c.value] == ThreadCache::capacity(c)) [[unlikely]] {
+    cache->leave();
+    return false;
+  }
+  const Bytes bytes = allocated_size(requested);
+  const StreamId stream = shelf->id;
+  // Before anybody can have it again.
+  if (state.is_recording()) {
+    state.recorder->record(EventKind::kFree, shelf->lane, addr.value, pack_sizes(requested, bytes));
+  }
+  if (state.is_judging) [[unlikely]] {
+    state.device.note_use(addr, bytes, stream, device::UseKind::kGiveBack);
+  }
+  cache->put_back(*shelf, c, {addr, &slab->requested[index]}, requested, bytes);
+  cache->leave();
+  *block = Block{addr, bytes, requested, stream, PoolId{}};
+  return true;
+}
+
+ThreadCache* DeviceAllocator::claim_cache_slow() {
+  ThreadCache* cache = state_->caches.claim_locked();
+  if (cache != nullptr) {
+    cache->set_listens(state_->config.predict && state_->predictor.is_on());
+  }
+  return cache;
+}
+
+void DeviceAllocator::fold_slow() {
+  PoolGuard guard(*state_);
+  placer_.fold_caches();
+}
+
+// ---- The hot pair: what all threads share
 
 // The stack is asked for with no lock held; every event of the request then carries it.
 Result<Block> DeviceAllocator::allocate_with_stack_slow(Bytes requested, StreamId stream,
@@ -40,10 +147,11 @@ Result<Block> DeviceAllocator::allocate_with_stack_slow(Bytes requested, StreamI
     hooks = state_->hooks;
   }
   const SlowPathContext context(hooks->capture_context ? hooks->capture_context() : ContextId{});
-  return allocate_here(requested, stream, report);
+  return allocate_shared(requested, stream, report);
 }
 
-Result<Block> DeviceAllocator::allocate_here(Bytes requested, StreamId stream, OomReport* report) {
+Result<Block> DeviceAllocator::allocate_shared(Bytes requested, StreamId stream,
+                                               OomReport* report) {
   if (requested.value == 0) return StatusCode::kInvalidArgument;
   State& state = *state_;
   Request request;
@@ -60,11 +168,27 @@ Result<Block> DeviceAllocator::allocate_here(Bytes requested, StreamId stream, O
   request.is_capturing = route.is_capturing;
   {
     PoolGuard guard(state);
+    placer_.fold_caches();
     request.stream = state.stream_index(stream);
-    placer_.tick();
+    ThreadCache* cache = state.caches.mine();
+    placer_.tick(cache == nullptr ? 1 : 1 + cache->take_looks());
+    state.update_cache_use();
     guess(request);
-    const Placer::Served served = placer_.serve(request);
-    if (served.outcome == Placer::Outcome::kServed) return served.block;
+    Placer::Served served = placer_.serve(request);
+    // What thread caches hold gives way before anything is called a miss.
+    if (served.outcome == Placer::Outcome::kMiss && placer_.drain_caches() > 0_B) {
+      served = placer_.serve(request);
+    }
+    if (served.outcome == Placer::Outcome::kServed) {
+      if (is_slab_size(request.bytes) &&
+          state.cache_use.load(std::memory_order_relaxed) != CacheUse::kNever) {
+        cache = my_cache();
+        if (cache != nullptr) {
+          placer_.fill_cache(*cache, class_of(request.bytes), request.stream);
+        }
+      }
+      return served.block;
+    }
   }
   Result<Block> result = slow_path_.serve(request, report);
   if (!result.ok() && request.ticket != nullptr) {
@@ -87,9 +211,19 @@ void DeviceAllocator::guess(Request& request) {
   request.ticket = guess.ticket;
 }
 
-Result<Block> DeviceAllocator::free(DeviceAddr addr) {
+Result<Block> DeviceAllocator::free_shared(DeviceAddr addr) {
   PoolGuard guard(*state_);
-  return placer_.take_back(addr);
+  placer_.fold_caches();
+  const Placer::FreedObject kind = placer_.object_kind(addr);
+  const Result<Block> freed = placer_.take_back(addr);
+  state_->update_cache_use();
+  if (freed.ok() && kind.is_cacheable) {
+    // The next one of its kind finds room, or a place at all.
+    if (ThreadCache* cache = my_cache()) {
+      placer_.relieve_cache(*cache, kind.size_class, kind.stream);
+    }
+  }
+  return freed;
 }
 
 Status DeviceAllocator::record_use(DeviceAddr addr, StreamId stream) {
@@ -118,26 +252,31 @@ Result<Block> DeviceAllocator::base_allocation(DeviceAddr addr) const {
 
 Stats DeviceAllocator::stats() const {
   PoolGuard guard(*state_);
+  const Placer::CachesHeld held(placer_);
   return current_stats(*state_);
 }
 
 void DeviceAllocator::reset_peak_stats() {
   PoolGuard guard(*state_);
+  const Placer::CachesHeld held(placer_);
   state_->counters.reset_peaks();
 }
 
 void DeviceAllocator::reset_accumulated_stats() {
   PoolGuard guard(*state_);
+  const Placer::CachesHeld held(placer_);
   state_->counters.reset_accumulated();
 }
 
 Snapshot DeviceAllocator::snapshot() const {
   PoolGuard guard(*state_);
+  const Placer::CachesHeld held(placer_);
   return make_snapshot(*state_, PoolIndex{});
 }
 
 Snapshot DeviceAllocator::snapshot(PoolId id) const {
   PoolGuard guard(*state_);
+  const Placer::CachesHeld held(placer_);
   const Pool* pool = state_->pools.find(id);
   if (pool == nullptr) return Snapshot{state_->device.id(), {}, current_stats(*state_)};
   return make_snapshot(*state_, pool->index);
@@ -185,8 +324,12 @@ Result<Bytes> DeviceAllocator::trim_pool(PoolId id) {
 
 void DeviceAllocator::mark_step() {
   PoolGuard guard(*state_);
+  placer_.fold_caches();
   state_->age.begin_step();
-  if (state_->config.predict) state_->predictor.begin_step();
+  if (state_->config.predict) {
+    state_->predictor.begin_step();
+    state_->caches.for_each([](ThreadCache& cache) { cache.set_listens(true); });
+  }
   ++state_->counters.stats().num_steps;
   state_->emit_counters();
 }
@@ -200,6 +343,7 @@ void DeviceAllocator::set_hooks(AllocatorHooks hooks) {
 void DeviceAllocator::validate() const {
   base::MutexLock growth(state_->growth_mutex);
   PoolGuard guard(*state_);
+  const Placer::CachesHeld held(placer_);
   validate_state(*state_);
 }
 

@@ -2,7 +2,9 @@
 //
 // Takes the locks and routes: the fast attempt first, under the pool mutex alone; then, with no
 // lock held, whatever the slow path needs from outside (the filters of regions, the context hook);
-// then the slow path under the growth mutex. Owns the State. Promises: those of allocator.h.
+// then the slow path under the growth mutex. Small blocks of the default pool go through the
+// calling thread's cache first, with no lock at all. Owns the State. Promises: those of
+// allocator.h.
 #pragma once
 
 #include <memory>
@@ -61,7 +63,18 @@ class DeviceAllocator final : public Allocator {
   void validate() const override;
 
  private:
-  Result<Block> allocate_here(Bytes requested, StreamId stream, OomReport* report);
+  Result<Block> allocate_shared(Bytes requested, StreamId stream, OomReport* report);
+  Result<Block> free_shared(DeviceAddr addr);
+  /// From the calling thread's cache; false if that cannot serve.
+  bool allocate_cached(Bytes requested, StreamId stream, Block* block);
+  bool free_cached(DeviceAddr addr, Block* block);
+  /// The calling thread's cache, or null. Called with the pool lock held.
+  ThreadCache* my_cache() {
+    ThreadCache* cache = nullptr;
+    return state_->caches.find_mine(&cache) ? cache : claim_cache_slow();
+  }
+  LEVEE_SLOW_PATH ThreadCache* claim_cache_slow();
+  LEVEE_SLOW_PATH void fold_slow();
   Result<Block> allocate_with_stack_slow(Bytes requested, StreamId stream, OomReport* report);
   /// Where a request goes while regions are open: evaluates filters with no lock held.
   struct Route {

@@ -182,6 +182,7 @@ void Placer::give_back_chunk(Pool& pool, Chunk* chunk) {
 }
 
 Bytes Placer::release_idle_chunks() {
+  drain_caches();
   Bytes released{};
   for (std::uint32_t i = 0; i < state_.pools.end(); ++i) {
     if (!state_.pools.is_pool(i)) continue;
@@ -323,9 +324,7 @@ Placer::Located Placer::locate(DeviceAddr addr) const {
   }
   const std::uint32_t index = object_at(slab->size_class, addr - slab->base);
   if (index >= slab->object_count || slab->object(index) != addr) return {};
-  const std::uint64_t bit = 1ULL << (index % 64);
-  if ((slab->free_bits[index / 64] & bit) != 0) return {};
-  if ((slab->waiting_bits[index / 64] & bit) != 0) return {};
+  if (slab->requested_of(index) == 0_B || slab->is_waiting(index)) return {};
   return Located{nullptr, SmallHeap::Object{slab, index}};
 }
 
@@ -336,7 +335,7 @@ Result<Block> Placer::take_back(DeviceAddr addr) {
     const SmallHeap::Object object = found.object;
     Slab& slab = *object.slab;
     Pool& pool = state_.pools[slab.chunk->pool];
-    const Bytes requested{slab.requested[object.index]};
+    const Bytes requested = slab.requested_of(object.index);
     const Bytes bytes = allocated_size(requested);
     const Block block{addr, bytes, requested, state_.streams.id(slab.stream), pool.id};
     state_.predictor.on_small_free();
@@ -344,9 +343,7 @@ Result<Block> Placer::take_back(DeviceAddr addr) {
     state_.emit(EventKind::kFree, state_.streams.lane(slab.stream), addr.value,
                 pack_sizes(requested, bytes), pool.record_index);
     state_.note_use(addr, bytes, slab.stream, UseKind::kGiveBack);
-    const std::uint64_t bit = 1ULL << (object.index % 64);
-    if ((slab.use_bits[object.index / 64] & bit) != 0) [[unlikely]] {
-      slab.use_bits[object.index / 64] &= ~bit;
+    if (slab.is_used_elsewhere(object.index)) [[unlikely]] {
       const auto uses = state_.object_uses.find(addr);
       BlockRecord* waiting = state_.block_records.make();
       LEVEE_CHECK(waiting != nullptr, "no host memory for a block that waits");
@@ -359,7 +356,7 @@ Result<Block> Placer::take_back(DeviceAddr addr) {
       waiting->stream = slab.stream;
       waiting->zone = slab.chunk->zone;
       waiting->chunk = slab.chunk;
-      slab.waiting_bits[object.index / 64] |= bit;
+      slab.waiting_bits[object.index / 64] |= 1ULL << (object.index % 64);
       start_waiting(waiting, uses->second);
       state_.object_uses.erase(uses);
       return block;
@@ -437,6 +434,7 @@ void Placer::release_block(BlockRecord* block, const StampSet& stamps) {
       Slab* slab = block->chunk->slab_at(block->addr);
       const std::uint32_t index = object_at(slab->size_class, block->addr - slab->base);
       slab->waiting_bits[index / 64] &= ~(1ULL << (index % 64));
+      slab->set_used_elsewhere(index, false);
       const Stamp own = state_.streams.stamp_now(slab->stream);
       if (Chunk* chunk = pool.small.free_object({slab, index}, own)) give_back_chunk(pool, chunk);
       break;
@@ -461,11 +459,11 @@ Status Placer::record_use(DeviceAddr addr, StreamIndex stream) {
   if (found.object.slab != nullptr) {
     Slab& slab = *found.object.slab;
     own = slab.stream;
-    bytes = allocated_size(Bytes{slab.requested[found.object.index]});
+    bytes = allocated_size(slab.requested_of(found.object.index));
     if (stream == own) return Status{};
     auto& uses = state_.object_uses[addr];
     if (std::find(uses.begin(), uses.end(), stream) == uses.end()) uses.push_back(stream);
-    slab.use_bits[found.object.index / 64] |= 1ULL << (found.object.index % 64);
+    slab.set_used_elsewhere(found.object.index, true);
   } else {
     BlockRecord& block = *found.block;
     if (block.state != BlockState::kLive) return Status{StatusCode::kNotOwned, 0};
@@ -494,7 +492,7 @@ std::optional<Block> Placer::find(DeviceAddr addr) const {
     if (index >= slab->object_count) return std::nullopt;
     const Located found = locate(slab->object(index));
     if (found.is_none()) return std::nullopt;
-    const Bytes requested{slab->requested[index]};
+    const Bytes requested = slab->requested_of(index);
     return Block{slab->object(index), allocated_size(requested), requested,
                  state_.streams.id(slab->stream), state_.pools[chunk->pool].id};
   }
@@ -646,6 +644,7 @@ bool Placer::revive(const Exact& exact, PoolIndex pool_index) {
     Slab* slab = block->chunk->slab_at(block->addr);
     const std::uint32_t index = object_at(slab->size_class, block->addr - slab->base);
     slab->waiting_bits[index / 64] &= ~(1ULL << (index % 64));
+    slab->set_used_elsewhere(index, false);
     state_.block_records.destroy(block);
     finish_object(request, pool, {slab, index});
   } else {

@@ -34,6 +34,13 @@ class Placer {
   /// The reverse. kNotOwned, and nothing done, if no live block begins at `addr`.
   Result<Block> take_back(DeviceAddr addr);
   Status record_use(DeviceAddr addr, StreamIndex stream);
+  /// Whether what begins at `addr` is an object that a thread cache may hold, and of which kind.
+  struct FreedObject {
+    bool is_cacheable = false;
+    SizeClass size_class;
+    StreamIndex stream;
+  };
+  FreedObject object_kind(DeviceAddr addr) const;
   std::optional<Block> find(DeviceAddr addr) const;
 
   /// Frees the blocks whose other streams are known to be done. Asks the device if `ask`.
@@ -41,19 +48,47 @@ class Placer {
   /// Frees every waiting block of the pool now: whoever gets the memory waits on the device for
   /// those streams, the host does not. Returns the bytes freed.
   Bytes release_with_waits(PoolIndex pool);
-  /// Gives idle chunks of all pools back to their zones. Returns their bytes.
+  /// Gives idle chunks of all pools back to their zones, after the thread caches gave up what they
+  /// hold. Returns their bytes.
   Bytes release_idle_chunks();
   /// Counts requests and looks after waiting blocks now and then.
-  void tick() {
+  void tick(std::uint32_t requests) {
     if (state_.waiting.empty()) return;
-    if (--state_.calls_until_poll == 0) {
-      state_.calls_until_poll = State::kPollEvery;
-      release_done(/*ask=*/true);
+    if (state_.calls_until_poll > requests) {
+      state_.calls_until_poll -= requests;
+      return;
     }
+    state_.calls_until_poll = State::kPollEvery;
+    release_done(/*ask=*/true);
   }
 
   /// Whether a page for small blocks is to be created rather than taken from where large ones go.
   bool may_grow_small(const Pool& pool) const;
+
+  // Thread caches (cache_exchange.cc).
+  /// Tells the counters what went through the caches. Others than the calling thread's are not
+  /// stopped: the sums are those of a moment ago.
+  void fold_caches();
+  /// Fills the stack of the class from slabs that exist.
+  void fill_cache(ThreadCache& cache, SizeClass size_class, StreamIndex stream);
+  /// Makes room in the stack of the class if it is full.
+  void relieve_cache(ThreadCache& cache, SizeClass size_class, StreamIndex stream);
+  /// Empties every cache, counted. Returns the bytes of blocks that went back to their slabs.
+  Bytes drain_caches();
+  /// What an exiting thread leaves.
+  void retire_caches(std::uint64_t thread);
+  /// Nobody hands out or takes back small blocks while it lives, and all are counted. The pool lock
+  /// must be held all the while.
+  class CachesHeld {
+   public:
+    explicit CachesHeld(Placer& placer) : placer_(placer) { placer_.hold_caches(); }
+    ~CachesHeld() { placer_.state_.caches.resume_others(); }
+    CachesHeld(const CachesHeld&) = delete;
+    CachesHeld& operator=(const CachesHeld&) = delete;
+
+   private:
+    Placer& placer_;
+  };
 
   /// Block that is exactly there, for a checkpoint. Null if the bytes are not free.
   struct Exact {
@@ -118,10 +153,20 @@ class Placer {
   void occupy(Pool& pool, const Place& place);
 
   Located locate(DeviceAddr addr) const;
+  ThreadCache::Shelf* shelf_for(ThreadCache& cache, StreamIndex stream);
+  void give_back_cached(const ThreadCache::Object& object);
+  void spill(ThreadCache::Shelf& shelf, SizeClass size_class, std::uint32_t keep);
+  void empty_shelf(ThreadCache::Shelf& shelf, std::uint32_t keep);
+  void fold(ThreadCache& cache, bool is_still);
+  void tell_predictor(ThreadCache& cache);
+  void hold_caches();
   void start_waiting(BlockRecord* block, const base::SmallVector<StreamIndex, 2>& uses);
   void release_block(BlockRecord* block, const StampSet& stamps);
   void complete(BlockRecord* block, const StampSet& stamps);
   Block describe(const BlockRecord& block) const;
+
+  // Bytes that a cache may hand out near the maximum before the counters hear of it; chosen.
+  static constexpr std::int64_t kLeastCredit = 64 << 10;
 
   State& state_;
 };

@@ -65,6 +65,7 @@ Status DeviceAllocator::begin_allocate_to_pool(PoolId id, std::function<bool(Str
   regions->push_back(Region{pool.index, std::move(filter)});
   state_->regions = std::move(regions);
   state_->has_regions.store(true, std::memory_order_release);
+  state_->update_cache_use();
   return Status{};
 }
 
@@ -80,6 +81,7 @@ Status DeviceAllocator::end_allocate_to_pool(PoolId id) {
   if (innermost == regions->rend()) return Status{StatusCode::kInvalidArgument, 0};
   regions->erase(std::next(innermost).base());
   state_->has_regions.store(!regions->empty(), std::memory_order_release);
+  state_->update_cache_use();
   state_->regions = std::move(regions);
   return Status{};
 }
@@ -121,6 +123,7 @@ Status DeviceAllocator::set_pool_use_on_oom(PoolId id, bool use) {
 Status DeviceAllocator::set_pool_no_split(PoolId id) {
   return change_pool(id, [&](Pool& pool) {
     pool.is_unsplit = true;
+    state_->update_cache_use();
     return Status{};
   });
 }
@@ -140,6 +143,7 @@ bool DeviceAllocator::pool_has_exactly(PoolId id, std::span<const DeviceAddr> ex
   PoolGuard guard(*state_);
   const Pool* pool = state_->pools.find(id);
   if (pool == nullptr) return expected.empty();
+  const Placer::CachesHeld held(placer_);
   std::vector<DeviceAddr> live;
   for (const Placer::Exact& block : live_blocks(*state_, pool->index)) live.push_back(block.addr);
   std::vector<DeviceAddr> wanted(expected.begin(), expected.end());
@@ -152,6 +156,7 @@ Result<std::shared_ptr<PoolCheckpoint>> DeviceAllocator::checkpoint_pool(PoolId 
   PoolGuard guard(*state_);
   const Pool* pool = state_->pools.find(id);
   if (pool == nullptr) return StatusCode::kInvalidArgument;
+  const Placer::CachesHeld held(placer_);
   return std::shared_ptr<PoolCheckpoint>(
       std::make_shared<BlockCheckpoint>(id, live_blocks(*state_, pool->index)));
 }
@@ -163,6 +168,8 @@ Result<CheckpointDelta> DeviceAllocator::restore_pool(PoolId id, const PoolCheck
   Pool* pool = state_->pools.find(id);
   // A released pool ends with its last block, which may be in the middle of it.
   if (pool == nullptr || pool->is_released) return StatusCode::kInvalidArgument;
+  placer_.drain_caches();
+  const Placer::CachesHeld held(placer_);
   return restore_blocks(*state_, placer_, *pool, *blocks);
 }
 

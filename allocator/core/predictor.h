@@ -53,6 +53,12 @@ class Predictor {
     push_token(token_for(bytes.value));
   }
   void on_small_free() { ++frees_since_; }
+  /// The same for requests and frees that are told late, in order.
+  void on_small_frees(std::uint32_t count) { frees_since_ += count; }
+  /// Requests so long ago that no history reaches them: they count as moments of the step alone.
+  void skip(std::uint64_t requests) {
+    if (is_on()) position_ += requests;
+  }
   /// Bytes of large requests so far.
   std::uint64_t clock_bytes() const { return clock_bytes_; }
 

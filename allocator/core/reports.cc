@@ -185,12 +185,11 @@ class SnapshotBuilder {
       at = end;
     };
     for (std::uint32_t i = 0; i < slab.object_count; ++i) {
-      const std::uint64_t bit = 1ULL << (i % 64);
-      if ((slab.free_bits[i / 64] & bit) != 0) continue;
+      const Bytes requested = slab.requested_of(i);
+      if (requested == 0_B) continue;  // free, or in a thread cache
       free_until(size * i);
-      const Bytes requested{slab.requested[i]};
       const Bytes bytes = allocated_size(requested);
-      const bool waits = (slab.waiting_bits[i / 64] & bit) != 0;
+      const bool waits = slab.is_waiting(i);
       add(segment, SnapshotBlock{slab.object(i),
                                  bytes,
                                  requested,

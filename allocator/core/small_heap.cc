@@ -72,6 +72,7 @@ void SmallHeap::take_range(Room room, BlockRecord* block) {
 Chunk* SmallHeap::free_object(Object object, Stamp stamp) {
   Slab* slab = object.slab;
   Chunk* chunk = slab->chunk;
+  slab->requested[object.index].store(0, std::memory_order_relaxed);
   slab->free_bits[object.index / 64] |= 1ULL << (object.index % 64);
   --slab->live_count;
   --chunk->live_count;

@@ -46,6 +46,7 @@ class SmallHeap {
   SmallHeap(const SmallHeap&) = delete;
   SmallHeap& operator=(const SmallHeap&) = delete;
 
+  /// A `requested` of 0 takes it for a thread cache: nobody has it yet.
   struct Object {
     Slab* slab = nullptr;
     std::uint32_t index = 0;
@@ -111,7 +112,8 @@ class SmallHeap {
   }
   Object commit_object(Slab* slab, std::uint32_t index, Bytes requested) {
     slab->free_bits[index / 64] &= ~(1ULL << (index % 64));
-    slab->requested[index] = static_cast<std::uint16_t>(requested.value);
+    slab->requested[index].store(static_cast<std::uint16_t>(requested.value),
+                                 std::memory_order_relaxed);
     ++slab->live_count;
     ++slab->chunk->live_count;
     if (spare_ == slab->chunk) spare_ = nullptr;

@@ -37,6 +37,7 @@ State::State(device::Device& real_device, const Config& settings, record::Record
       stitcher(make_stitcher(settings.stitch)),
       is_judging(real_device.capabilities().judges_use) {
   block_records.reserve(1024);
+  update_cache_use();
   counters.stats().limit_bytes = static_cast<std::int64_t>(limits.process.value);
 }
 

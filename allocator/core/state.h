@@ -28,6 +28,7 @@
 #include "allocator/core/space.h"
 #include "allocator/core/stitcher.h"
 #include "allocator/core/streams.h"
+#include "allocator/core/thread_caches.h"
 #include "allocator/core/waiting_list.h"
 #include "allocator/record/recorder.h"
 
@@ -47,6 +48,12 @@ struct Request {
   device::UseKind use = device::UseKind::kHandOut;  ///< what a judging device is told
 
   bool is_small() const { return core::is_small(bytes); }
+};
+
+enum class CacheUse : std::uint8_t {
+  kNever,   ///< a region is open, a stack is wanted with each request, or pages are not split
+  kMostly,  ///< blocks wait for other streams: somebody has to look after them now and then
+  kAlways,
 };
 
 struct State {
@@ -70,6 +77,7 @@ struct State {
   base::RecordArena<BlockRecord> block_records;
   WaitingList waiting;
   std::unordered_map<DeviceAddr, base::SmallVector<StreamIndex, 2>, DeviceAddrHash> object_uses;
+  ThreadCaches caches;
   Counters counters;
   Limits limits;
   std::unique_ptr<Stitcher> stitcher;
@@ -81,6 +89,8 @@ struct State {
 
   /// Whether any region is open: read before the lock on the hot path.
   std::atomic<bool> has_regions{false};
+  /// Whether small requests are served from thread caches: read before the lock on the hot path.
+  std::atomic<CacheUse> cache_use{CacheUse::kAlways};
   const bool is_judging;
   /// Blocks are placed to see whether they can be: nobody used them if they are taken away again.
   bool is_trying = false;
@@ -106,6 +116,17 @@ struct State {
     if (is_judging && !is_trying) device.note_use(addr, bytes, streams.id(stream), kind);
   }
   StreamIndex stream_index(StreamId id);
+  /// After anything that `cache_use` depends on has changed.
+  void update_cache_use() {
+    const bool goes_astray = has_regions.load(std::memory_order_relaxed) || config.record_stacks ||
+                             pools.default_pool().is_unsplit;
+    const CacheUse use = goes_astray       ? CacheUse::kNever
+                         : waiting.empty() ? CacheUse::kAlways
+                                           : CacheUse::kMostly;
+    if (cache_use.load(std::memory_order_relaxed) != use) {
+      cache_use.store(use, std::memory_order_release);
+    }
+  }
 };
 
 /// Holds the pool mutex, and tells a judging device so.

@@ -84,9 +84,14 @@ void check_zone(const State& state, const Zone& zone, Sums& sums) {
             const std::uint64_t bit = 1ULL << (i % 64);
             if ((slab->free_bits[i / 64] & bit) != 0) {
               LEVEE_CHECK_EQ(slab->waiting_bits[i / 64] & bit, 0U, "a free object waits");
+              LEVEE_CHECK(slab->requested_of(i) == 0_B, "somebody has a free object");
               continue;
             }
-            const Bytes requested{slab->requested[i]};
+            const Bytes requested = slab->requested_of(i);
+            if (requested == 0_B) {  // in a thread cache
+              LEVEE_CHECK(!slab->is_used_elsewhere(i), "a used object is in a thread cache");
+              continue;
+            }
             count(state, sums, chunk.pool, allocated_size(requested), requested,
                   class_bytes(slab->size_class), (slab->waiting_bits[i / 64] & bit) == 0);
           }

@@ -125,8 +125,50 @@ class HotPath : public testing::Test {
   std::unique_ptr<Allocator> allocator_;
 };
 
-TEST_F(HotPath, AHitOfAnySizeTakesOneLockAndNothingElse) {
-  for (Bytes bytes : {1_B, 512_B, 4_KiB, 16_KiB, 17_KiB, 1_MiB, 2_MiB, 3_MiB, 64_MiB, 1_GiB}) {
+TEST_F(HotPath, ASmallHitTakesNoLock) {
+  const StreamId side = *model_.create_stream(DeviceId{0});
+  for (Bytes bytes : {1_B, 512_B, 700_B, 4_KiB, 5_KiB, 16_KiB}) {
+    for (StreamId stream : {StreamId{0}, side}) {
+      SCOPED_TRACE(bytes.value);
+      for (int i = 0; i < 3; ++i) pair(bytes, stream);
+      expect_free_of_charge(0, [&] {
+        for (int i = 0; i < 100; ++i) pair(bytes, stream);
+      });
+    }
+  }
+}
+
+TEST_F(HotPath, ASmallHitTakesNoLockInsideStepsEither) {
+  for (int step = 0; step < 10; ++step) {
+    allocator_->mark_step();
+    for (int i = 0; i < 300; ++i) pair(2_KiB);
+  }
+  expect_free_of_charge(0, [&] {
+    for (int i = 0; i < 300; ++i) pair(2_KiB);
+  });
+}
+
+TEST_F(HotPath, SmallChurnTakesALockForEachHalfStackAtMost) {
+  std::vector<DeviceAddr> live(500);
+  const auto work = [&](int rounds) {
+    std::uint64_t seed = 1;
+    for (int i = 0; i < rounds; ++i) {
+      seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+      DeviceAddr& addr = live[(seed >> 33) % live.size()];
+      if (!addr.is_null()) {
+        ASSERT_TRUE(allocator_->free(addr).ok());
+      }
+      const Result<Block> block = allocator_->allocate(Bytes{1 + (seed >> 20) % 4096}, StreamId{0});
+      ASSERT_TRUE(block.ok());
+      addr = block->addr;
+    }
+  };
+  work(20'000);
+  expect_free_of_charge(10'000 / 8, [&] { work(10'000); });
+}
+
+TEST_F(HotPath, ARangeOrLargeHitTakesOneLockAndNothingElse) {
+  for (Bytes bytes : {17_KiB, 1_MiB, 2_MiB, 3_MiB, 64_MiB, 1_GiB}) {
     SCOPED_TRACE(bytes.value);
     for (int i = 0; i < 3; ++i) pair(bytes);
     expect_free_of_charge(200, [&] {

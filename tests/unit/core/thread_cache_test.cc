@@ -1,0 +1,118 @@
+#include "allocator/core/thread_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace levee::core {
+namespace {
+
+constexpr SizeClass kOneKiB = class_of(1_KiB);
+
+base::RecordArena<ThreadCache::Shelf> arena{4};
+
+ThreadCache::Shelf& shelf_with(ThreadCache& cache, std::vector<std::atomic<std::uint16_t>>& notes) {
+  ThreadCache::Shelf& shelf = *cache.add_shelf(arena, StreamId{7}, StreamIndex{1}, LaneId{3});
+  for (std::size_t i = 0; i < notes.size(); ++i) {
+    shelf.objects[kOneKiB.value][shelf.count[kOneKiB.value]++] = {DeviceAddr{(i + 1) << 10},
+                                                                  &notes[i]};
+  }
+  return shelf;
+}
+
+TEST(ThreadCache, LastInFirstOutAndTheSlabKnowsWhoHasIt) {
+  ThreadCache cache;
+  std::vector<std::atomic<std::uint16_t>> notes(2);
+  ThreadCache::Shelf& shelf = shelf_with(cache, notes);
+  DeviceAddr addr;
+  ASSERT_TRUE(cache.enter());
+  cache.hand_out(shelf, kOneKiB, 700_B, 1_KiB, &addr);
+  EXPECT_EQ(addr, DeviceAddr{2 << 10});
+  EXPECT_EQ(notes[1], 700);
+  cache.put_back(shelf, kOneKiB, {addr, &notes[1]}, 700_B, 1_KiB);
+  cache.leave();
+  EXPECT_EQ(notes[1], 0);
+  EXPECT_EQ(shelf.count[kOneKiB.value], 2);
+  EXPECT_EQ(cache.counts().net(1), 0);
+  EXPECT_EQ(cache.counts().given[2].get(), 700);
+  EXPECT_EQ(cache.counts().most[1].get(), 1024);
+}
+
+TEST(ThreadCache, AStoppedCacheSendsItsOwnerAway) {
+  ThreadCache cache;
+  cache.stop();
+  EXPECT_FALSE(cache.enter());
+  cache.wait_until_idle();  // the owner left at once
+  cache.resume();
+  EXPECT_TRUE(cache.enter());
+  cache.leave();
+}
+
+TEST(ThreadCache, ForgettingPeaksWaitsForTheOwner) {
+  ThreadCache cache;
+  std::vector<std::atomic<std::uint16_t>> notes(1);
+  ThreadCache::Shelf& shelf = shelf_with(cache, notes);
+  DeviceAddr addr;
+  ASSERT_TRUE(cache.enter());
+  cache.hand_out(shelf, kOneKiB, 1_KiB, 1_KiB, &addr);
+  cache.put_back(shelf, kOneKiB, {addr, notes.data()}, 1_KiB, 1_KiB);
+  cache.leave();
+  cache.forget_peaks_soon();
+  EXPECT_EQ(cache.counts().most[1].get(), 1024);
+  ASSERT_TRUE(cache.enter());
+  EXPECT_EQ(cache.counts().most[1].get(), 0);
+  cache.leave();
+}
+
+TEST(ThreadCache, TellsWhenMoreIsOutThanTheCreditAllows) {
+  ThreadCache cache;
+  cache.set_credit(1500);
+  std::vector<std::atomic<std::uint16_t>> notes(3);
+  ThreadCache::Shelf& shelf = shelf_with(cache, notes);
+  DeviceAddr addr;
+  ASSERT_TRUE(cache.enter());
+  EXPECT_FALSE(cache.hand_out(shelf, kOneKiB, 1_KiB, 1_KiB, &addr));
+  EXPECT_TRUE(cache.hand_out(shelf, kOneKiB, 1_KiB, 1_KiB, &addr));
+  cache.forget_peaks();
+  EXPECT_FALSE(cache.hand_out(shelf, kOneKiB, 1_KiB, 1_KiB, &addr));
+  cache.leave();
+}
+
+TEST(ThreadCache, TheLogKeepsTheLatestRequestsInOrder) {
+  ThreadCache cache;
+  cache.set_listens(true);
+  std::vector<std::atomic<std::uint16_t>> notes(1);
+  ThreadCache::Shelf& shelf = shelf_with(cache, notes);
+  DeviceAddr addr;
+  constexpr int kRequests = 200;
+  ASSERT_TRUE(cache.enter());
+  for (int i = 0; i < kRequests; ++i) {
+    const Bytes bytes = 512_B * (1 + static_cast<std::uint64_t>(i) % 2);
+    cache.hand_out(shelf, kOneKiB, bytes, bytes, &addr);
+    cache.put_back(shelf, kOneKiB, {addr, notes.data()}, bytes, bytes);
+  }
+  cache.leave();
+  int i = kRequests - static_cast<int>(ThreadCache::kLogSize);
+  cache.take_log(
+      [&](Bytes bytes, std::uint32_t frees) {
+        EXPECT_EQ(bytes, 512_B * (1 + static_cast<std::uint64_t>(i) % 2));
+        EXPECT_EQ(frees, 1U);
+        ++i;
+      },
+      [&](std::uint32_t frees, std::uint64_t forgotten) {
+        EXPECT_EQ(frees, 1U);
+        EXPECT_EQ(forgotten, kRequests - ThreadCache::kLogSize);
+      });
+  EXPECT_EQ(i, kRequests);
+}
+
+TEST(ThreadCache, NoStackHoldsMoreThanItsShare) {
+  for (std::uint8_t c = 0; c < kClassCount; ++c) {
+    const std::uint32_t most = ThreadCache::capacity(SizeClass{c});
+    EXPECT_GE(most, 4U);
+    EXPECT_LE(class_bytes(SizeClass{c}) * most, ThreadCache::kMostStackBytes);
+  }
+}
+
+}  // namespace
+}  // namespace levee::core
