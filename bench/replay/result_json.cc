@@ -76,6 +76,7 @@ std::string object(const ReplayResult& r) {
   number("event_queries", r.costs.event_queries);
   number("synchronisations", r.costs.synchronisations);
   number("read_seconds", r.read_seconds);
+  number("cpu_seconds", r.cpu_seconds);
   number("wall_seconds", r.wall_seconds);
   out += ",\"details\":{";
   for (std::size_t i = 0; i < r.details.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 namespace levee::replay {
 
@@ -120,6 +121,7 @@ class SeriesBook {
 ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPolicy& policy,
                         Limits limits, const std::function<void(double)>& progress) {
   const auto began = std::chrono::steady_clock::now();
+  const std::clock_t cpu_began = std::clock();
   ReplayResult result;
   result.trace = trace.name;
   result.policy = policy.name();
@@ -193,6 +195,7 @@ ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPol
     result.creation_pct = 100 * result.driver.creation / facts.total_seconds;
   }
   result.details = policy.details();
+  result.cpu_seconds = static_cast<double>(std::clock() - cpu_began) / CLOCKS_PER_SEC;
   result.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return result;

@@ -50,11 +50,12 @@ struct ReplayResult {
   std::uint64_t steady_memory_calls = 0;
   std::uint64_t steady_events_created = 0;
   std::uint64_t steady_synchronisations = 0;
-  Bytes unexplained_growth{};           ///< how much peak reserved grew in such steps
-  double worst_step_seconds = 0;        ///< most driver time in one step after warm-up
-  Bytes reserved_growth_warm{};         ///< how much peak reserved grew after warm-up
-  double read_seconds = 0;              ///< what reading the recording took; set by who read it
-  double wall_seconds = 0;              ///< what the replay took on this machine
+  Bytes unexplained_growth{};     ///< how much peak reserved grew in such steps
+  double worst_step_seconds = 0;  ///< most driver time in one step after warm-up
+  Bytes reserved_growth_warm{};   ///< how much peak reserved grew after warm-up
+  double read_seconds = 0;  ///< of this processor, for reading the recording; set by who read it
+  double cpu_seconds = 0;   ///< of this processor, for the replay
+  double wall_seconds = 0;  ///< what the replay took on this machine
   std::vector<Bytes> reserved_by_step;  ///< peak within each step; before the first mark at index 0
   std::vector<Bytes> live_by_step;
   /// The same over equal stretches of the trace, at most `kSeriesPoints`: what pictures show.

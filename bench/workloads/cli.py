@@ -16,7 +16,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from . import WORKLOADS
 
@@ -74,6 +74,12 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help="write one JSON line a step there (measure.py has the format)",
+    )
+    p.add_argument(
+        "--history",
+        type=Path,
+        metavar="FILE",
+        help="record PyTorch's own memory history and dump its snapshot there (native and expandable)",
     )
     p.add_argument(
         "--label", help="name of the run in tables and pictures (default: the allocator)"
@@ -150,6 +156,21 @@ def limit_memory(limit: int | None) -> None:
     torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total))
 
 
+def record_history() -> Callable[[int], None]:
+    """Records every request from here on; what it returns marks the begin of a step in the history."""
+    import torch
+
+    torch.cuda.memory._record_memory_history(
+        max_entries=100_000_000, context=None, stacks="python", global_record_annotations=True
+    )
+
+    def mark(step: int) -> None:
+        with torch.profiler.record_function(f"ProfilerStep#{step}"):
+            pass
+
+    return mark
+
+
 def finish(options: argparse.Namespace, result: dict[str, Any], meter: Any) -> None:
     if options.allocator == "levee":
         import levee
@@ -163,6 +184,10 @@ def finish(options: argparse.Namespace, result: dict[str, Any], meter: Any) -> N
         result["emergencies"] = result["retries"] + result["ooms"]
     if options.samples:
         meter.write_samples(options.samples)
+    if options.history:
+        import torch
+
+        torch.cuda.memory._dump_snapshot(str(options.history))
     text = json.dumps(result, indent=1)
     if options.out:
         options.out.write_text(text + "\n")
@@ -176,6 +201,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = p.parse_args(arguments)
     if options.steps < 1 or options.batch < 1:
         p.error("--steps and --batch must be at least 1")
+    if options.history and (options.allocator == "levee" or options.progress):
+        p.error("--history goes with native and expandable, and without --progress")
     enter_gpu(options.gpu, arguments)
     choose_allocator(options.allocator)
     import torch
@@ -191,6 +218,9 @@ def main(arguments: list[str] | None = None) -> int:
     limit_memory(options.limit)
     warm_up = min(20, options.steps // 2) if options.warm_up is None else options.warm_up
     show = (lambda n: print(f"step {n}", flush=True)) if options.progress else None
+    if options.history:
+        show = record_history()
+        show(0)
     meter = Meter(
         options.label or options.allocator, options.workload, options.allocator, warm_up, show
     )

@@ -159,6 +159,22 @@ def test_profiler_steps_of_a_snapshot_become_steps(tmp_path: Path, replay: Any) 
 # ---- What comes out.
 
 
+@pytest.mark.parametrize("suffix", ["csv", "csv.xz"])
+def test_saved_requests_replay_the_same(
+    job: Path, levee: Any, replay: Any, tmp_path: Path, suffix: str
+) -> None:
+    saved = tmp_path / f"ops.{suffix}"
+    (first,) = replay(job / "late.pickle", "--save", saved)
+    (again,) = replay(saved)
+    for key in ("requests", "streams", "peak_active", "recorded_peak_reserved", "live_at_start"):
+        assert again[key] == first[key]
+    assert [r["peak_reserved"] for r in again["results"]] == [
+        r["peak_reserved"] for r in first["results"]
+    ]
+    code, _, err = levee("replay", saved, saved, "--save", tmp_path / "x.csv")
+    assert code == 2 and "--save takes one INPUT" in err
+
+
 def test_the_text_names_reserved_live_and_card(levee: Any, tmp_path: Path) -> None:
     gib = 1 << 30
     actions = [

@@ -17,6 +17,7 @@
 
 #include "bench/replay/generators/catalogue.h"
 #include "bench/replay/op_trace.h"
+#include "bench/replay/op_trace_csv.h"
 #include "bench/replay/policies/policy_factory.h"
 #include "bench/replay/readers/recording.h"
 #include "bench/replay/result_json.h"
@@ -94,6 +95,11 @@ std::string run(const Recording& recording, const std::string& policy_name, std:
   return replay::to_json(std::span(&result, 1));
 }
 
+std::string replay_csv(const Recording& recording) {
+  const py::gil_scoped_release unlocked;
+  return replay::to_csv(recording.trace);
+}
+
 using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 
 NamedTexts policies() {
@@ -142,6 +148,9 @@ PYBIND11_MODULE(_replay, module) {
       .def_property_readonly(
           "live_at_start",
           [](const Recording& r) { return r.trace.completeness.live_at_start.value; })
+      .def(
+          "to_csv", [](const Recording& r) { return py::bytes(levee::bindings::replay_csv(r)); },
+          "The requests alone, as the lab's CSV.")
       .def_property_readonly("about",
                              [](const Recording& r) { return r.trace.completeness.sentence(); });
   module.def("read", &levee::bindings::read, py::arg("data"), py::arg("name"),

@@ -14,8 +14,7 @@ namespace {
 
 constexpr std::string_view kHistoryHead = "time_us,action,block,bytes,stream";
 
-/// Up to five fields of a line, separated by commas or spaces. Empty fields count when commas
-/// separate.
+/// Up to five fields of a line of history, separated by commas.
 struct Fields {
   std::array<std::string_view, 5> at;
   std::size_t count = 0;
@@ -23,9 +22,8 @@ struct Fields {
 
 Fields split(std::string_view line) {
   Fields fields;
-  const char separator = line.find(',') != std::string_view::npos ? ',' : ' ';
   while (fields.count < fields.at.size()) {
-    const std::size_t end = line.find(separator);
+    const std::size_t end = line.find(',');
     fields.at[fields.count++] = line.substr(0, end);
     if (end == std::string_view::npos) break;
     line.remove_prefix(end + 1);
@@ -74,40 +72,83 @@ std::uint64_t mflop(double per_byte, std::uint64_t bytes) {
   return work > 0 && work < kMost ? static_cast<std::uint64_t>(work) : 0;
 }
 
+/// Fields of a line of ops, from left to right.
+class OpFields {
+ public:
+  explicit OpFields(std::string_view line)
+      : at_(line.data()), end_(at_ + line.size()), separator_(line.size() > 1 ? line[1] : ',') {}
+
+  char op() {
+    const bool good = end_ - at_ > 2 && (separator_ == ',' || separator_ == ' ');
+    if (!good) return '?';
+    at_ += 2;
+    return at_[-2];
+  }
+  /// Takes a number and the separator behind it, if there is one.
+  template <typename T>
+  bool take(T& out) {
+    const auto [next, code] = std::from_chars(at_, end_, out);
+    if (code != std::errc{} || (next != end_ && *next != separator_)) return false;
+    at_ = next == end_ ? next : next + 1;
+    return true;
+  }
+  /// As `take`; an empty or absent field leaves `out` as it is.
+  template <typename T>
+  bool take_if_any(T& out) {
+    if (at_ == end_) return true;
+    if (*at_ != separator_) return take(out);
+    ++at_;
+    return true;
+  }
+
+ private:
+  const char* at_;
+  const char* end_;
+  char separator_;
+};
+
 class OpsReader {
  public:
   explicit OpsReader(const ReadOptions& options) : options_(options), builder_(options.name) {}
 
   bool add(std::string_view line) {
-    const Fields f = split(line);
-    const char op = f.at[0].size() == 1 ? f.at[0][0] : '?';
+    OpFields fields(line);
+    const char op = fields.op();
     std::int64_t id = 0;
     std::uint64_t value = 0;
-    if (f.count < 2 || !number(f.at[1], id)) return false;
+    std::uint64_t stream = 0;
+    if (op == '?' || !fields.take(id)) return false;
     const auto key = static_cast<std::uint64_t>(id);
     switch (op) {
-      case 'a': {
-        std::uint64_t stream = 0;
-        if (f.count < 3 || !number(f.at[2], value) || Bytes{value} > kMaxRequested) return false;
-        if (f.count >= 4 && !f.at[3].empty() && !number(f.at[3], stream)) return false;
+      case 'a':
+      case 'b':
+        if (!fields.take(value) || Bytes{value} > kMaxRequested || !fields.take_if_any(stream))
+          return false;
+        if (op == 'b') {
+          builder_.live_at_start(key, Bytes{value}, stream);
+          return true;
+        }
         if (mark_pending_) builder_.step(mflop(options_.mflop_per_byte, value));
         mark_pending_ = false;
         builder_.alloc(key, Bytes{value}, stream);
         return true;
-      }
       case 'f':
         builder_.free(key);
         return true;
       case 'r':
-        if (f.count < 4 || !number(f.at[3], value)) return false;
-        builder_.record_use(key, value);
+        if (!fields.take_if_any(value) || !fields.take(stream)) return false;
+        builder_.record_use(key, stream);
+        return true;
+      case 'p':
+        if (id < 0 || Bytes{key} > kMaxLive) return false;
+        builder_.set_recorded_peak_reserved(Bytes{key});
         return true;
       case 'm':
         // A mark's work is known from the step's first request, which follows it.
         if (id >= 0) mark_pending_ = true;
         return true;
       case 's':
-        if (f.count >= 3 && !f.at[2].empty() && !number(f.at[2], value)) return false;
+        if (!fields.take_if_any(value)) return false;
         builder_.step(value);
         return true;
       default:

@@ -2,6 +2,8 @@
 //
 // *Ops*, as the lab's own recordings have them:
 //
+//     p,BYTES                 what the recorded run reserved at most (before everything else)
+//     b,ID,BYTES[,STREAM]     a block that was live before the recording began (before other ops)
 //     a,ID,BYTES[,STREAM]     allocation of BYTES requested bytes; STREAM defaults to 0
 //     f,ID                    free
 //     r,ID,,STREAM            the block is also used on STREAM

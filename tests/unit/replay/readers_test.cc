@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "bench/replay/op_trace_csv.h"
 #include "bench/replay/readers/csv_reader.h"
 #include "bench/replay/readers/kineto_reader.h"
 #include "bench/replay/readers/levee_reader.h"
@@ -49,6 +50,20 @@ TEST(CsvReader, ReadsOpsAndMarks) {
 TEST(CsvReader, ABadLineIsNamed) {
   EXPECT_THAT(read(&read_csv, "a,1,2\n\nf,x\n").error, HasSubstr("line 3"));
   EXPECT_THAT(read(&read_csv, "a,1,2\na\x01,1,2\n").error, HasSubstr("\"a?,1,2\""));
+}
+
+TEST(CsvReader, ReadsWhatToCsvWrites) {
+  const OpTrace trace =
+      test::ops("p,4096\nb,7,500,3\nb,8,600\na,1,100,9\ns,0,55\nr,7,,9\nf,7\na,7,1\ns,1\nf,1\n");
+  EXPECT_EQ(trace.recorded_peak_reserved, 4096_B);
+  EXPECT_EQ(trace.completeness.live_at_start, 1100_B);
+  const Read r = read(&read_csv, to_csv(trace));
+  ASSERT_EQ(r.error, "");
+  EXPECT_EQ(to_csv(r.trace), to_csv(trace));
+  ASSERT_EQ(r.trace.ops.size(), trace.ops.size());
+  EXPECT_EQ(r.trace.completeness.live_at_start_count, 2U);
+  EXPECT_EQ(r.trace.stream_count, 3U);
+  EXPECT_EQ(r.trace.ops[3].bytes, 55U);
 }
 
 TEST(CsvReader, AHistoryStartsFromWhatItFrees) {

@@ -64,6 +64,11 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--json", metavar="FILE", help="write everything there as JSON; - for the terminal"
     )
+    parser.add_argument(
+        "--save",
+        metavar="OPS.csv[.xz]",
+        help="keep the requests alone (sizes, order, streams; no names, addresses or stacks), to share or replay again",
+    )
     parser.add_argument("--picture", metavar="FILE", help="draw the reserved lines: .html or .png")
     parser.add_argument("--list", action="store_true", help="name all allocators and patterns")
     parser.add_argument(
@@ -89,6 +94,8 @@ def run(parsed: argparse.Namespace) -> int:
         for text in parsed.inputs:
             progress.name(f"reading {Path(text).name}")
             recording = lab.open_input(text, device=parsed.device, seed=parsed.seed)
+            if parsed.save:
+                lab.save(recording, parsed.save)
             done.append(
                 lab.replay(
                     recording,
@@ -117,6 +124,8 @@ def _checked(parsed: argparse.Namespace) -> tuple[list[str], int]:
         raise LeveeError("--limit and --capacity both set the device's memory; give one of them.")
     if parsed.limit and lab.factor_of(parsed.limit) is None:
         lab.size_of(parsed.limit, "--limit")
+    if parsed.save and len(parsed.inputs) != 1:
+        raise LeveeError("--save takes one INPUT.")
     if parsed.picture:
         lab.check_picture(parsed.picture)
     if not 0 <= parsed.seed < 2**32:

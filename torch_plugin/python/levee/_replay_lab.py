@@ -8,12 +8,14 @@ program held, each request rounded up to 512 bytes; where other streams used a b
 from __future__ import annotations
 
 import json
+import lzma
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
 from levee import _format as fmt
 from levee import _packed, compare
+from levee._writing import write_whole
 from levee.errors import LeveeError
 
 GIB = 1 << 30
@@ -115,6 +117,14 @@ def open_input(text: str, *, device: int = -1, seed: int = 1, mflop_per_byte: fl
         sentence = str(error)
         known = sentence.startswith((text, "There is no file", "This installation"))
         raise error if known else LeveeError(f"{text}: {sentence.rstrip('.')}.") from None
+
+
+def save(recording: Any, out: str | Path) -> Path:
+    """The requests of a recording as CSV, packed if the name ends in .xz."""
+    content = recording.to_csv()
+    if str(out).endswith(".xz"):
+        content = lzma.compress(content, preset=6 | lzma.PRESET_EXTREME)
+    return write_whole(out, content)
 
 
 def capacity_for(recording: Any, capacity: int, limit: str) -> int:

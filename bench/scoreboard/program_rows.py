@@ -1,0 +1,214 @@
+"""Rows that come from programs other than the replay lab: speed (S6, S8), hazards (S17), faults (S21), cases (S22)."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Callable
+
+from .measured import Measured, Program, Row
+from .programs import SOAK_OPERATIONS
+
+SOAK_LOG = Path(__file__).resolve().parents[2] / "tests" / "model" / "SOAK.md"
+CUMULATIVE = 1_000_000_000
+
+
+def _missing(row: Row, what: str) -> Row:
+    row.value = f"not measured: {what}"
+    return row
+
+
+def benchmark_ns(program: Program | None) -> dict[str, dict[str, float]]:
+    """Least times (ns) and counters of a Google Benchmark run, by benchmark without its run options."""
+    if program is None or program.returncode != 0:
+        return {}
+    found: dict[str, dict[str, float]] = {}
+    for entry in json.loads(program.out).get("benchmarks", []):
+        if entry.get("aggregate_name") != "min":
+            continue
+        name = re.sub(r"/(iterations|repeats):.*", "", entry["run_name"])
+        found[name] = {
+            key: value for key, value in entry.items() if isinstance(value, (int, float))
+        }
+    return found
+
+
+# name of the benchmark, words, most ns
+_S6 = (
+    ("BM_hot/recording:0/bytes:1024", "hot small", 20),
+    ("BM_hot/recording:1/bytes:1024", "hot small, recording", 45),
+    ("BM_hot/recording:0/bytes:8388608", "hot large", 300),
+    ("BM_churn/recording:0/live:256/from:512/to:1048576", "churn small, 256 live", 60),
+    ("BM_churn/recording:0/live:2000/from:512/to:1048576", "churn small, 2,000 live", 60),
+    ("BM_churn/recording:0/live:256/from:2097152/to:67108864", "churn large, 256 live", 600),
+    ("BM_churn/recording:0/live:2000/from:2097152/to:67108864", "churn large, 2,000 live", 600),
+)
+_S6_TAIL = 250
+
+
+def s6(m: Measured) -> Row:
+    row = Row(
+        "S6",
+        "alloc+free pair at levee's own interface, one thread (absolute times on this machine)",
+        "ns",
+        "hot small ≤ 20 (45 recorded), large ≤ 300; churn ≤ 60, ≤ 600; p99.9 ≤ 250",
+    )
+    found = benchmark_ns(m.programs.get("micro"))
+    if not found:
+        return _missing(row, "bench/micro/alloc_bench is not built or failed")
+    texts, missed, lacking = [], [], []
+    for name, words, most in _S6:
+        if name not in found:
+            lacking.append(words)
+            continue
+        ns = found[name]["real_time"]
+        texts.append(f"{words} {ns:.1f}")
+        row.detail[words] = [ns, most]
+        if ns > most:
+            missed.append(words)
+    tail = found.get("BM_hot_tail/recording:0/bytes:1024", {}).get("p999_ns")
+    if tail is not None:
+        texts.append(f"p99.9 {tail:.0f}")
+        row.detail["p99.9"] = [tail, _S6_TAIL]
+        if tail > _S6_TAIL:
+            missed.append("p99.9")
+    else:
+        lacking.append("p99.9")
+    row.value = ", ".join(texts)
+    if missed:
+        row.value += f"; above: {', '.join(missed)}"
+    if lacking:
+        row.value += f"; not measured: {', '.join(lacking)}"
+    hot = found.get(_S6[0][0])
+    row.number = hot["real_time"] if hot else None
+    row.met = False if missed else (None if lacking else True)
+    for name, words in (
+        ("BM_bare_pop_and_table", "least conceivable"),
+        ("BM_malloc/1024", "host malloc 1 KiB"),
+    ):
+        if name in found:
+            row.peers[words] = f"{found[name]['real_time']:.1f} ns"
+    return row
+
+
+def s7(m: Measured) -> Row:
+    row = Row(
+        "S7",
+        "the same through PyTorch's interface (raw_alloc, torch.empty), against native",
+        "x",
+        "≤ 0.2 small, ≤ 0.6 large; two threads ≤ 0.1; from Python ≤ 0.9",
+    )
+    return _missing(row, "it needs PyTorch's process on simgpu; tests/torch has it")
+
+
+def s8(m: Measured) -> Row:
+    row = Row(
+        "S8",
+        "two threads on different streams against one, small",
+        "x throughput",
+        "≥ 1.8, ≥ 1.6 with recording",
+    )
+    found = benchmark_ns(m.programs.get("micro"))
+    ratios = {}
+    for recording, least in ((0, 1.8), (1, 1.6)):
+        stem = f"BM_threads/recording:{recording}/bytes:1024/threads:"
+        one, two = (
+            next((v for k, v in found.items() if k.startswith(stem + n)), None) for n in "12"
+        )
+        if one and two:
+            ratios[recording] = (2 * one["real_time"] / two["real_time"], least)
+    if len(ratios) < 2:
+        return _missing(row, "bench/micro/alloc_bench is not built or failed")
+    row.value = f"{ratios[0][0]:.2f}, {ratios[1][0]:.2f} with recording"
+    row.number = ratios[0][0]
+    row.met = all(ratio >= least for ratio, least in ratios.values())
+    return row
+
+
+def cumulative_operations() -> tuple[int, str]:
+    """Operations of all soaks that are written down, and the latest line about them."""
+    if not SOAK_LOG.exists():
+        return 0, ""
+    total, last = 0, ""
+    for line in SOAK_LOG.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        numbers = [cell for cell in cells if re.fullmatch(r"\d{1,3}(,\d{3})+", cell)]
+        if line.startswith("|") and numbers:
+            # The column of operations is the largest number of a row.
+            total += max(int(number.replace(",", "")) for number in numbers)
+            last = line.strip("| ")
+    return total, last
+
+
+def s17(m: Measured) -> Row:
+    row = Row(
+        "S17",
+        "hazards over modelled operations, 1 to 16 streams, graphs, pools, aliases, faults",
+        "count",
+        "0 over 10⁷ fresh ones and over a recorded cumulative 10⁹",
+    )
+    soak = m.programs.get("soak")
+    if soak is None:
+        return _missing(row, "tests/model/model_soak is not built")
+    said = re.findall(r"seeds (\d+) to (\d+): (\d+) programs, (\d+) operations", soak.out)
+    if not said:
+        return _missing(row, f"model_soak ended with {soak.returncode} and said no sums")
+    first, last, programs, operations = said[-1]
+    total, where = cumulative_operations()
+    row.number = 0 if soak.returncode == 0 else 1
+    hazards = "0" if soak.returncode == 0 else "FOUND (see detail)"
+    row.value = (
+        f"{hazards} in {int(operations):,} fresh operations (seeds {first} to {last}); "
+        f"recorded so far: {total:,}"
+    )
+    row.detail = {"programs": int(programs), "latest recorded": where}
+    if soak.returncode != 0:
+        row.detail["output"] = soak.out[-8000:]
+    enough = int(operations) >= SOAK_OPERATIONS * 0.98 and total >= CUMULATIVE
+    row.met = False if soak.returncode != 0 or total < CUMULATIVE else (True if enough else None)
+    return row
+
+
+def gtest_counts(program: Program) -> tuple[int, int, int]:
+    """Tests that passed, failed and were skipped, as GoogleTest says at the end."""
+
+    def last(pattern: str) -> int:
+        found = re.findall(pattern, program.out)
+        return int(found[-1]) if found else 0
+
+    return (
+        last(r"\[  PASSED  \] (\d+) tests?"),
+        last(r"\[  FAILED  \] (\d+) tests?"),
+        last(r"\[  SKIPPED \] (\d+) tests?"),
+    )
+
+
+def _tests(row: Row, program: Program | None, where: str) -> Row:
+    if program is None:
+        return _missing(row, f"{where} is not built")
+    passed, failed, skipped = gtest_counts(program)
+    row.value = f"{passed} hold, {failed} do not, {skipped} do not apply"
+    row.number = failed
+    row.met = program.returncode == 0 and failed == 0 and passed > 0
+    if not row.met:
+        row.detail["output"] = program.out[-8000:]
+    return row
+
+
+def s21(m: Measured) -> Row:
+    row = Row(
+        "S21",
+        "scenarios in which every driver call fails once at every position",
+        "scenarios",
+        "state equal to before or after; the process goes on",
+    )
+    return _tests(row, m.programs.get("faults"), "core_allocator_test")
+
+
+def s22(m: Measured) -> Row:
+    row = Row("S22", "public cases that behave as their check says", "cases", "all")
+    return _tests(row, m.programs.get("cases"), "tests/cases/cases_test")
+
+
+ROWS: list[Callable[[Measured], Row]] = [s6, s7, s8, s17, s21, s22]
