@@ -1,7 +1,7 @@
 """Makes the recordings of the repository's own workloads again: `python bench/traces/remake.py [WORKLOAD ...]`.
 
-Runs each workload of bench/workloads under PyTorch's allocator, with and without expandable segments, on a simulated GPU
-with PyTorch's own memory history on, keeps the requests (the same under both) as WORKLOAD.csv.xz, and what PyTorch
+Runs each workload of bench/workloads under PyTorch's allocator, with and without expandable segments, on a simulated
+GPU with PyTorch's own memory history on, keeps the requests (the same under both) as WORKLOAD.csv.xz, and what PyTorch
 itself allocated and reserved in recorded.json. Needs levee installed with the extra [dev] and a CUDA build of PyTorch.
 """
 
