@@ -68,10 +68,12 @@ std::uint32_t empty_units_in(const Chain& chain, std::uint64_t begin, std::uint6
   return units;
 }
 
-std::optional<Window> best_window(const Chain& chain, std::uint64_t bytes, std::uint64_t unit) {
+std::optional<Window> best_window(const Chain& chain, std::uint64_t bytes, std::uint64_t unit,
+                                  std::uint64_t alignment) {
   if (chain.end - chain.begin < bytes) return std::nullopt;
   std::optional<Window> best;
-  const auto consider = [&](std::uint64_t begin) {
+  const auto consider = [&](std::uint64_t unaligned) {
+    const std::uint64_t begin = (unaligned + alignment - 1) / alignment * alignment;
     if (begin < chain.begin || begin + bytes > chain.end) return;
     const Window window{begin, empty_units_in(chain, begin, begin + bytes, unit)};
     if (!best || window.units < best->units) best = window;
@@ -106,14 +108,14 @@ GrowthPlan plan_window(ZoneIndex zone, const Chain& chain, std::uint64_t begin, 
 
 }  // namespace
 
-GrowthPlan plan_growth(const Space& space, ZoneIndex index, Bytes bytes) {
+GrowthPlan plan_growth(const Space& space, ZoneIndex index, Bytes bytes, Bytes alignment) {
   const Zone& zone = space.zone(index);
   const std::uint64_t unit = space.unit().value;
   const Chain* best_chain = nullptr;
   std::optional<Window> best;
   const std::vector<Chain> chains = chains_of(zone, unit);
   for (const Chain& chain : chains) {
-    const std::optional<Window> window = best_window(chain, bytes.value, unit);
+    const std::optional<Window> window = best_window(chain, bytes.value, unit, alignment.value);
     if (window && window->units > 0 && (!best || window->units < best->units)) {
       best = window;
       best_chain = &chain;

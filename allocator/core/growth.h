@@ -28,9 +28,9 @@ struct GrowthPlan {
   bool empty() const { return units == 0; }
 };
 
-/// The fewest new units that give the zone a free run of `bytes`. Empty if the zone's address range
-/// cannot hold it.
-GrowthPlan plan_growth(const Space& space, ZoneIndex zone, Bytes bytes);
+/// The fewest new units that give the zone a free run of `bytes` from a multiple of `alignment` on.
+/// Empty if the zone's address range cannot hold it.
+GrowthPlan plan_growth(const Space& space, ZoneIndex zone, Bytes bytes, Bytes alignment = 1_B);
 
 /// `units` new units at the zone's lowest empty slots and its end, wherever they fall. Empty if the
 /// range is full.

@@ -27,7 +27,9 @@ Result<DeviceAllocator::Route> DeviceAllocator::route_slow(StreamId stream) {
   if (route.pool == kDefaultPool) return route;
   if (stream.value != 0) {
     const Result<device::CaptureInfo> info = state.device.capture_info(stream);
-    if (!info.ok()) return info.status();
+    if (info.code() == StatusCode::kDeviceLost) return info.status();
+    // Neither answer may be assumed. A refusal without a report must not look like one for memory.
+    if (!info.ok()) return Status{StatusCode::kInternal, info.status().native_code};
     route.is_capturing = info->status == device::CaptureStatus::kActive;
   }
   return route;

@@ -164,6 +164,7 @@ SlowPath::Attempt SlowPath::miss_small(PoolGuard& guard, const Request& request,
 SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request, Pool& pool) {
   const Bytes unit = state_.space.unit();
   const Bytes span = span_of(request, pool);
+  const Bytes alignment = pool.is_unsplit ? unit : 1_B;
   ask_device(guard);
   if (request.is_small() && !pool.is_unsplit && !request.takes_any_page &&
       placer_.may_grow_small(pool)) {
@@ -183,7 +184,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
   for (int round = 0; round < 8; ++round) {
     // Empty where the zone has no addresses left for a run of that length. What is free can still
     // be stitched, and holes be filled; if not, the pool goes on in a new zone.
-    GrowthPlan grow = plan_growth(state_.space, pool.primary, span);
+    GrowthPlan grow = plan_growth(state_.space, pool.primary, span, alignment);
     if (grow.empty() && !can_stitch(request)) {
       if (!add_primary().ok()) return Attempt::exhausted(EmergencyCause::kMapFailed);
       continue;
@@ -221,6 +222,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
 
     StitchRequest wanted;
     wanted.bytes = span;
+    wanted.alignment = alignment;
     wanted.scope = pool.scope();
     wanted.pool = pool.index;
     if (state_.streams.has_several()) {
@@ -280,7 +282,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     if (!stitched.ok()) {
       if (stitched.code == StatusCode::kDeviceLost) return Attempt::failed(stitched);
       // Mapping is refused: growth may still work, if there is room for it.
-      grow = plan_growth(state_.space, pool.primary, span);
+      grow = plan_growth(state_.space, pool.primary, span, alignment);
       if (!grow.empty() && grow.units <= room_for(pool).units && create(grow).status.ok()) {
         return from_placer(again());
       }

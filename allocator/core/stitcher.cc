@@ -52,6 +52,14 @@ std::vector<PageIndex> pick_pages(const Space& space, const StitchRequest& reque
   return picked;
 }
 
+// Free bytes at the end of a zone, from a multiple of the alignment on.
+Bytes usable_tail(const Zone& zone, Bytes end, Bytes alignment) {
+  const auto run = zone.runs.run_ending_at(end);
+  if (!run) return 0_B;
+  const Bytes begin = round_up(run->begin, alignment);
+  return begin < end ? end - begin : 0_B;
+}
+
 // The alias zone with the longest free run at its end, and that run's length.
 ZoneIndex zone_to_extend(const Space& space, const StitchRequest& request, Bytes* tail) {
   ZoneIndex best;
@@ -60,11 +68,11 @@ ZoneIndex zone_to_extend(const Space& space, const StitchRequest& request, Bytes
     const Zone& zone = space.zone(index);
     if (zone.role != ZoneRole::kAlias || zone.slots.empty()) continue;
     const Bytes end = space.unit() * zone.slots.size();
-    const auto run = zone.runs.run_ending_at(end);
-    if (!run || run->size <= *tail || run->size >= request.bytes) continue;
-    if (end + (request.bytes - run->size) + space.unit() > zone.range_bytes) continue;
+    const Bytes usable = usable_tail(zone, end, request.alignment);
+    if (usable <= *tail || usable >= request.bytes) continue;
+    if (end + (request.bytes - usable) + space.unit() > zone.range_bytes) continue;
     best = index;
-    *tail = run->size;
+    *tail = usable;
   }
   return best;
 }
@@ -112,7 +120,7 @@ class MoveStitcher final : public Stitcher {
       const Bytes end = space.unit() * zone.slots.size();
       if (const auto run = zone.runs.run_ending_at(end)) {
         tail_run = *run;
-        tail = run->size;
+        tail = usable_tail(zone, end, request.alignment);
       }
       plan.first_unit = static_cast<std::uint32_t>(zone.slots.size());
     }

@@ -35,7 +35,8 @@ struct StitchPlan {
 /// What a stitch may draw on and where it may go.
 struct StitchRequest {
   Bytes bytes;
-  SearchScope scope;  ///< of the pool that asks
+  Bytes alignment{1};  ///< of where they begin in their zone
+  SearchScope scope;   ///< of the pool that asks
   PoolIndex pool;
   std::function<bool(const Page&)> accepts;  ///< pages that may be used; empty: all
 };

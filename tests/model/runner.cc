@@ -48,6 +48,9 @@ class Run {
     hooks.free_memory = [this] { return free_on_oom(); };
     allocator_->set_hooks(std::move(hooks));
     streams_.push_back(StreamId{0});
+    model_.set_faults(options.faults);
+    is_faulty_ = was_faulty_ = !options.faults.empty();
+    is_single_fault_ = options.faults.size() == 1 && options.faults[0].times == 1;
   }
 
   RunResult go(const Program& program) {
@@ -104,6 +107,7 @@ class Run {
     if (op.bytes == 0 || reference_.is_live(op.id)) return skip();
     OomReport report;
     const std::uint64_t created = calls(CallKind::kCreateHandle) + calls(CallKind::kMalloc);
+    const device::sim::MemoryUse before = model_.memory_use(DeviceId{0});
     const Result<Block> block = allocator_->allocate(Bytes{op.bytes}, stream(op.stream), &report);
     if (calls(CallKind::kCreateHandle) + calls(CallKind::kMalloc) != created) {
       ++result_.growths;
@@ -114,6 +118,11 @@ class Run {
     if (!block.ok()) {
       ++result_.refused;
       result_.refused_ids.push_back(op.id);
+      const device::sim::MemoryUse after = model_.memory_use(DeviceId{0});
+      if (is_single_fault_ && !in_capture_ &&
+          (after.used > before.used || after.mapped > before.mapped)) {
+        fail("a request that was refused left memory behind: " + told(report));
+      }
       if (block.code() == StatusCode::kOutOfMemory) {
         check_refusal(op, report);
       } else if (!is_faulty_) {
@@ -137,6 +146,16 @@ class Run {
     for (std::uint64_t unit = block.addr.value / kPage; unit <= last; ++unit) units.insert(unit);
   }
 
+  static std::string told(const OomReport& report) {
+    std::string text = "cause " + std::to_string(static_cast<int>(report.cause)) + ", reserved " +
+                       std::to_string(report.reserved_bytes.value) + ", device free " +
+                       std::to_string(report.device_free_bytes.value) + "; freed by rungs";
+    for (std::uint32_t i = 0; i < report.rung_count; ++i) {
+      text += " " + std::to_string(report.rungs[i].freed.value);
+    }
+    return text;
+  }
+
   // P1: live pages and those the request needs do not fit.
   void check_refusal(const Alloc& op, const OomReport& report) {
     if (report.requested_bytes.value != op.bytes) fail("the report is of another request");
@@ -157,7 +176,7 @@ class Run {
     if ((used.size() + need) * kPage <= room) {
       fail("refused " + std::to_string(op.bytes) + " bytes although " +
            std::to_string(used.size()) + " pages are in use and " + std::to_string(room / kPage) +
-           " may be held");
+           " may be held; " + told(report));
     }
   }
 
@@ -499,6 +518,10 @@ class Run {
     result_.peak_reserved = std::max(result_.peak_reserved, used);
     result_.most_events = std::max(result_.most_events,
                                    calls(CallKind::kCreateEvent) - calls(CallKind::kDestroyEvent));
+    // From the operation after the one that met it.
+    if (is_single_fault_ && calls(options_.faults[0].kind) >= options_.faults[0].first) {
+      is_faulty_ = false;
+    }
     if (is_due(options_.validate_every, result_.at)) allocator_->validate();
     if (is_due(options_.compare_every, result_.at)) compare_counters(used);
   }
@@ -580,6 +603,7 @@ class Run {
   std::uint32_t capture_pool_ = 0;
   bool is_faulty_ = false;   // a plan of faults is in force
   bool was_faulty_ = false;  // ... or was
+  bool is_single_fault_ = false;
   bool has_segments_ = false;
   std::map<std::uint32_t, std::uint64_t> pool_limits_;
   std::map<std::uint32_t, std::set<std::uint64_t>> pool_units_;

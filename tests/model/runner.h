@@ -17,6 +17,7 @@
 #include <levee/stats.h>
 
 #include "allocator/device/sim/call_kind.h"
+#include "allocator/device/sim/fault_plan.h"
 #include "tests/model/op.h"
 
 namespace levee::model_test {
@@ -28,6 +29,9 @@ struct RunOptions {
   /// next; 0: none but the last.
   std::uint32_t validate_every = 1;
   std::uint32_t compare_every = 1;
+  /// In force from the start, as if the program began with it. With a single call that fails, a
+  /// request that is refused must leave no memory and no mapping behind.
+  device::sim::FaultPlan faults;
   bool check_promise = true;  ///< P1: an out-of-memory although the pages would have sufficed fails
 };
 

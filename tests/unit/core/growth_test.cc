@@ -52,6 +52,21 @@ TEST_F(GrowthTest, AFullRangeHasNoPlan) {
   EXPECT_TRUE(plan_fill(space_, zone_, 1).empty());
 }
 
+TEST_F(GrowthTest, AnAlignedRunBeginsAtAPage) {
+  fill(0, 2);
+  space_.occupy(zone_, core::Run{0_B, 1_MiB}, kDefaultPool);
+  // Three MiB are free at the end: a page more would make four, but not from a page on.
+  EXPECT_EQ(plan_growth(space_, zone_, 4_MiB).units, 1U);
+  EXPECT_EQ(plan_growth(space_, zone_, 4_MiB, 2_MiB).units, 1U);
+  EXPECT_EQ(plan_growth(space_, zone_, 4_MiB, 2_MiB).stretches[0].first_unit, 2U);
+  space_.occupy(zone_, core::Run{1_MiB, 2_MiB}, kDefaultPool);
+  EXPECT_EQ(plan_growth(space_, zone_, 3_MiB).units, 1U);
+  EXPECT_EQ(plan_growth(space_, zone_, 4_MiB).units, 2U);
+  EXPECT_EQ(plan_growth(space_, zone_, 5_MiB).units, 2U);
+  EXPECT_EQ(plan_growth(space_, zone_, 4_MiB, 2_MiB).units, 2U);
+  EXPECT_EQ(plan_growth(space_, zone_, 5_MiB, 2_MiB).units, 3U);
+}
+
 TEST_F(GrowthTest, FillTakesHolesFirst) {
   fill(0, 2);
   fill(3, 4);
