@@ -137,11 +137,11 @@ struct ElementCopy {
 
 void run(Process& process, const std::vector<ElementCopy>& copies) {
   for (const ElementCopy& copy : copies) {
-    Window to{copy.to, std::vector<std::uint8_t>(copy.to_bytes())};
     const Bytes all{copy.to_bytes()};
     if (!process.backing().holds(copy.to, all) &&
         !process.backing().holds(copy.from, Bytes{copy.from_bytes()}))
       continue;  // zeros over zeros
+    Window to{copy.to, std::vector<std::uint8_t>(copy.to_bytes())};
     Window from{copy.from, std::vector<std::uint8_t>(copy.from_bytes())};
     if (!read(process, to) || !read(process, from)) continue;
     copy_elements(to.bytes.data(), copy.to_layout.strides, from.bytes.data(),
