@@ -1,6 +1,7 @@
 #include "allocator/core/growth.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace levee::core {
 namespace {
@@ -138,6 +139,28 @@ GrowthPlan plan_fill(const Space& space, ZoneIndex index, std::uint32_t units) {
     }
   }
   return plan.units == units ? plan : GrowthPlan{};
+}
+
+std::vector<std::uint32_t> page_sizes(std::uint32_t units, std::uint32_t largest) {
+  const std::uint32_t most = std::bit_floor(std::max(1U, std::min(largest, units / 4)));
+  std::vector<std::uint32_t> sizes;
+  std::uint32_t rest = units;
+  // Up: 1, 2, 4, ... below the largest; then the largest; then what remains, down.
+  for (std::uint32_t size = 1; size < most; size *= 2) {
+    sizes.push_back(size);
+    rest -= size;
+  }
+  for (std::uint32_t size = most; size > 0; size /= 2) {
+    for (; rest >= size; rest -= size) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+std::uint32_t largest_page_for(Bytes reserved, Bytes unit, const Config& config) {
+  if (config.larger_pages_from.value == 0) return 1;
+  const std::uint64_t share = 2 * reserved.value / config.larger_pages_from.value;
+  const std::uint64_t most = std::max<std::uint64_t>(1, config.largest_page / unit);
+  return static_cast<std::uint32_t>(std::bit_floor(std::clamp<std::uint64_t>(share, 1, most)));
 }
 
 }  // namespace levee::core

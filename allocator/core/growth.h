@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include <levee/config.h>
 #include <levee/units.h>
 
 #include "allocator/core/space.h"
@@ -24,6 +25,7 @@ struct GrowthPlan {
   ZoneIndex zone;
   std::vector<FillStretch> stretches;  ///< by address; at least one
   std::uint32_t units = 0;             ///< sum
+  std::uint32_t largest_page = 1;      ///< most units that one page may have
 
   bool empty() const { return units == 0; }
 };
@@ -35,5 +37,12 @@ GrowthPlan plan_growth(const Space& space, ZoneIndex zone, Bytes bytes, Bytes al
 /// `units` new units at the zone's lowest empty slots and its end, wherever they fall. Empty if the
 /// range is full.
 GrowthPlan plan_fill(const Space& space, ZoneIndex zone, std::uint32_t units);
+
+/// The pages, in units, that a stretch is made of: powers of two, none above `largest` or a quarter
+/// of the stretch, the small ones at its ends, where the blocks in it are most likely to end.
+std::vector<std::uint32_t> page_sizes(std::uint32_t units, std::uint32_t largest);
+
+/// Most units that a page of new memory may have when so much is reserved.
+std::uint32_t largest_page_for(Bytes reserved, Bytes unit, const Config& config);
 
 }  // namespace levee::core

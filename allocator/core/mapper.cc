@@ -4,19 +4,21 @@
 
 namespace levee::core {
 
-Mapper::Created Mapper::create(std::uint32_t count, Bytes bytes_each) {
+Mapper::Created Mapper::create(std::span<const Bytes> sizes) {
   Created created;
-  created.handles.reserve(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    Result<HandleId> handle = device_.create_handle(bytes_each);
+  created.handles.reserve(sizes.size());
+  for (Bytes bytes : sizes) {
+    Result<HandleId> handle = device_.create_handle(bytes);
     if (handle.ok()) {
       created.handles.push_back(*handle);
       ++created.made;
+      created.made_bytes += bytes;
       continue;
     }
     created.status = handle.status();
-    for (HandleId done : created.handles) {
-      if (!device_.release_handle(done).ok()) created.leftover.push_back(done);
+    for (std::size_t i = 0; i < created.handles.size(); ++i) {
+      if (device_.release_handle(created.handles[i]).ok()) continue;
+      created.leftover.push_back(Piece{created.handles[i], sizes[i]});
     }
     created.handles.clear();
     return created;

@@ -23,19 +23,20 @@ class Mapper {
  public:
   explicit Mapper(device::Device& device) : device_(device) {}
 
-  struct Created {
-    Status status;                   ///< of the first call that failed, or ok
-    std::vector<HandleId> handles;   ///< all that were asked for, or none
-    std::uint32_t made = 0;          ///< that the device granted, whether they were kept or not
-    std::vector<HandleId> leftover;  ///< could not be released in the rollback; still held
-  };
-  Created create(std::uint32_t count, Bytes bytes_each);
-
   /// One page to be mapped.
   struct Piece {
     HandleId handle;
     Bytes bytes;
   };
+  struct Created {
+    Status status;                  ///< of the first call that failed, or ok
+    std::vector<HandleId> handles;  ///< all that were asked for, or none
+    std::uint32_t made = 0;         ///< that the device granted, whether they were kept or not
+    Bytes made_bytes;               ///< of those
+    std::vector<Piece> leftover;    ///< could not be released in the rollback; still held
+  };
+  Created create(std::span<const Bytes> sizes);
+
   struct Mapped {
     Status status;
     /// After a failure: indices of pieces that are still mapped, since unmapping failed too.

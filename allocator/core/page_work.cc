@@ -21,9 +21,9 @@ void PageWork::attach(PageIndex page, Slot slot, bool usable) {
                      slot.zone);
 }
 
-PageIndex PageWork::adopt(HandleId handle, PoolIndex pool) {
-  const PageIndex page = state_.space.add_page(handle, 1, pool);
-  state_.counters.on_reserve(state_.space.unit());
+PageIndex PageWork::adopt(HandleId handle, std::uint32_t units, PoolIndex pool) {
+  const PageIndex page = state_.space.add_page(handle, units, pool);
+  state_.counters.on_reserve(state_.space.unit() * units);
   return page;
 }
 
@@ -63,66 +63,93 @@ Result<ZoneIndex> PageWork::add_zone(PoolGuard& guard, Pool& pool, ZoneRole role
 }
 
 PageWork::Grown PageWork::grow(PoolGuard& guard, Pool& pool, const GrowthPlan& plan) {
+  Grown grown = grow_in_pages_of(guard, pool, plan, plan.largest_page);
+  // What is too large as one handle may still be there in pieces.
+  if (grown.status.code == StatusCode::kOutOfMemory && plan.largest_page > 1) {
+    grown = grow_in_pages_of(guard, pool, plan, 1);
+  }
+  return grown;
+}
+
+PageWork::Grown PageWork::grow_in_pages_of(PoolGuard& guard, Pool& pool, const GrowthPlan& plan,
+                                           std::uint32_t largest_page) {
   const Bytes unit = state_.space.unit();
   const DeviceAddr base = state_.space.zone(plan.zone).base;
   struct Made {
+    std::uint32_t unit = 0;  // where it goes
+    std::uint32_t units = 0;
     HandleId handle;
-    std::uint32_t unit = 0;
     bool is_mapped = false;
-    bool is_held = true;
+    bool is_held = false;
   };
-  std::vector<Made> made;
+  std::vector<Made> pages;
+  std::vector<std::size_t> begins;  // by stretch: its first page
+  std::vector<Bytes> sizes;
+  for (const FillStretch& stretch : plan.stretches) {
+    begins.push_back(pages.size());
+    std::uint32_t at = stretch.first_unit;
+    for (std::uint32_t units : page_sizes(stretch.units, largest_page)) {
+      pages.push_back(Made{at, units, HandleId{}, false, false});
+      sizes.push_back(unit * units);
+      at += units;
+    }
+  }
+  begins.push_back(pages.size());
   Grown grown;
+  std::uint32_t created_count = 0;
   {
     Unlocked window(guard);
-    Mapper::Created created = mapper_.create(plan.units, unit);
-    grown.made = created.made;
+    Mapper::Created created = mapper_.create(sizes);
+    created_count = created.made;
+    grown.made = static_cast<std::uint32_t>(created.made_bytes / unit);
     grown.status = created.status;
-    for (HandleId handle : created.leftover) made.push_back(Made{handle});
-    std::size_t next = 0;
-    for (const FillStretch& stretch : plan.stretches) {
-      if (!grown.status.ok()) break;
-      std::vector<Mapper::Piece> pieces;
-      for (std::uint32_t i = 0; i < stretch.units; ++i) {
-        pieces.push_back({created.handles[next + i], unit});
-      }
-      const Mapper::Mapped mapped = mapper_.map(base + unit * stretch.first_unit, pieces);
-      grown.status = mapped.status;
-      for (std::uint32_t i = 0; i < stretch.units; ++i) {
-        const bool stuck =
-            std::find(mapped.leftover.begin(), mapped.leftover.end(), i) != mapped.leftover.end();
-        made.push_back(Made{pieces[i].handle, stretch.first_unit + i, mapped.status.ok() || stuck});
-      }
-      next += stretch.units;
+    for (std::size_t i = 0; i < created.handles.size(); ++i) {
+      pages[i].handle = created.handles[i];
+      pages[i].is_held = true;
     }
-    if (!grown.status.ok() && !created.handles.empty()) {
-      for (; next < created.handles.size(); ++next) made.push_back(Made{created.handles[next]});
-      for (Made& one : made) {
-        if (one.is_mapped && mapper_.unmap(base + unit * one.unit, unit).ok()) {
+    for (std::size_t s = 0; s + 1 < begins.size() && grown.status.ok(); ++s) {
+      std::vector<Mapper::Piece> pieces;
+      for (std::size_t i = begins[s]; i < begins[s + 1]; ++i) {
+        pieces.push_back({pages[i].handle, unit * pages[i].units});
+      }
+      const Mapper::Mapped mapped = mapper_.map(base + unit * pages[begins[s]].unit, pieces);
+      grown.status = mapped.status;
+      for (std::size_t i = begins[s]; i < begins[s + 1]; ++i)
+        pages[i].is_mapped = mapped.status.ok();
+      for (std::uint32_t stuck : mapped.leftover) pages[begins[s] + stuck].is_mapped = true;
+    }
+    if (!grown.status.ok()) {
+      for (Made& one : pages) {
+        if (one.is_mapped && mapper_.unmap(base + unit * one.unit, unit * one.units).ok()) {
           one.is_mapped = false;
         }
-        if (!one.is_mapped && mapper_.release(one.handle).ok()) one.is_held = false;
+        if (one.is_held && !one.is_mapped && mapper_.release(one.handle).ok()) one.is_held = false;
+      }
+      for (const Mapper::Piece& left : created.leftover) {
+        const auto units = static_cast<std::uint32_t>(left.bytes / unit);
+        pages.push_back(Made{0, units, left.handle, /*is_mapped=*/false, /*is_held=*/true});
       }
     }
   }
-  state_.counters.stats().num_device_alloc += grown.made;
+  state_.counters.stats().num_device_alloc += created_count;
   if (grown.status.ok()) {
-    for (const Made& one : made) {
-      attach(adopt(one.handle, pool.index), Slot{plan.zone, one.unit}, /*usable=*/true);
+    for (const Made& one : pages) {
+      attach(adopt(one.handle, one.units, pool.index), Slot{plan.zone, one.unit}, /*usable=*/true);
     }
-    for (const FillStretch& stretch : plan.stretches) {
+    for (std::size_t s = 0; s + 1 < begins.size(); ++s) {
+      const FillStretch& stretch = plan.stretches[s];
       state_.emit(EventKind::kPageCreate, LaneId{}, (base + unit * stretch.first_unit).value,
-                  (unit * stretch.units).value, count_for_event(stretch.units),
+                  (unit * stretch.units).value, count_for_event(begins[s + 1] - begins[s]),
                   SlowPathContext::current());
     }
     return grown;
   }
-  state_.counters.stats().num_device_free += grown.made;
-  for (const Made& one : made) {
+  state_.counters.stats().num_device_free += created_count;
+  for (const Made& one : pages) {
     if (!one.is_held) continue;
     // Could not be taken back: kept as a page, to be used or given back later.
     --state_.counters.stats().num_device_free;
-    const PageIndex page = adopt(one.handle, pool.index);
+    const PageIndex page = adopt(one.handle, one.units, pool.index);
     if (one.is_mapped) attach(page, Slot{plan.zone, one.unit}, /*usable=*/false);
   }
   return grown;

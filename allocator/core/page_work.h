@@ -34,7 +34,7 @@ class PageWork {
 
   struct Grown {
     Status status;
-    std::uint32_t made = 0;  ///< pages that the device had room for when it refused, or all
+    std::uint32_t made = 0;  ///< units that the device had room for when it refused, or all
   };
   /// Creates the plan's pages and maps them.
   Grown grow(PoolGuard& guard, Pool& pool, const GrowthPlan& plan);
@@ -73,7 +73,9 @@ class PageWork {
   std::vector<StreamId> streams_with_memory() const;
   StampSet stamps_of(const std::vector<PageIndex>& pages) const;
   void attach(PageIndex page, Slot slot, bool usable);
-  PageIndex adopt(HandleId handle, PoolIndex pool);
+  PageIndex adopt(HandleId handle, std::uint32_t units, PoolIndex pool);
+  Grown grow_in_pages_of(PoolGuard& guard, Pool& pool, const GrowthPlan& plan,
+                         std::uint32_t largest_page);
   void forget_zone(Pool& pool, ZoneIndex zone);
 
   State& state_;

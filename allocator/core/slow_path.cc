@@ -161,6 +161,16 @@ SlowPath::Attempt SlowPath::miss_small(PoolGuard& guard, const Request& request,
   return miss_pages(guard, anywhere, pool);
 }
 
+// Units of the largest page that growth may make. The last quarter of the memory there is, is made
+// in the smallest: near the limit every unit has to serve whoever needs it (P1).
+std::uint32_t SlowPath::largest_page(const Pool& pool) const {
+  if (pool.is_private()) return 1;
+  const Bytes unit = state_.space.unit();
+  const Bytes reserved = state_.space.reserved();
+  if (room_for(pool).units < reserved / unit / 3) return 1;
+  return largest_page_for(reserved, unit, state_.config);
+}
+
 SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request, Pool& pool) {
   const Bytes unit = state_.space.unit();
   const Bytes span = span_of(request, pool);
@@ -192,7 +202,8 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     const std::uint32_t grow_units = grow.empty() ? Limits::kNoLimit : grow.units;
     const Room room = room_for(pool);
     const Bytes reserved = state_.space.reserved();
-    const auto create = [&](const GrowthPlan& plan) {
+    const auto create = [&](GrowthPlan plan) {
+      plan.largest_page = largest_page(pool);
       const PageWork::Grown grown = pages_.grow(guard, pool, plan);
       if (grown.status.ok()) {
         if (device_room_ != Limits::kNoLimit) device_room_ -= std::min(device_room_, plan.units);

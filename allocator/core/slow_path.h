@@ -57,6 +57,7 @@ class SlowPath {
   Room room_for(const Pool& pool) const;
   void ask_device(PoolGuard& guard);
   bool can_stitch(const Request& request) const;
+  std::uint32_t largest_page(const Pool& pool) const;
   Bytes budget(const Request& request, double slack) const;
   /// Bytes that must lie in one run for the request.
   Bytes span_of(const Request& request, const Pool& pool) const;

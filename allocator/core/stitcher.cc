@@ -91,7 +91,9 @@ class AliasStitcher final : public Stitcher {
       plan.zone = extended;
       plan.first_unit = static_cast<std::uint32_t>(space.zone(extended).slots.size());
       plan.pages = pick_pages(space, request, extended, need, &plan.units);
-      if (plan.units >= need) return plan;
+      // Larger pages than needed may reach beyond the zone's addresses.
+      const Bytes end = space.unit() * (plan.first_unit + plan.units);
+      if (plan.units >= need && end <= space.zone(extended).range_bytes) return plan;
     }
     const std::uint32_t need = space.units_for(request.bytes);
     StitchPlan plan;

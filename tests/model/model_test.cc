@@ -31,6 +31,14 @@ Case make_case(const char* name, Shape shape, StitchMode stitch = StitchMode::kA
   return made;
 }
 
+// Pages of several units from the first MiB on. The promise counts units, which these cannot keep.
+Case with_larger_pages(Case one) {
+  one.options.config.larger_pages_from = 8_MiB;
+  one.options.config.largest_page = 8_MiB;
+  one.options.check_promise = false;
+  return one;
+}
+
 class RandomPrograms : public testing::TestWithParam<Case> {};
 
 TEST_P(RandomPrograms, AgreeWithTheReferenceAndTheJudge) {
@@ -69,6 +77,12 @@ INSTANTIATE_TEST_SUITE_P(
         make_case("moving_stitches_with_faults",
                   {.ops = 300, .streams = 3, .capacity = 96 * MiB, .faults = true},
                   StitchMode::kMove),
+        with_larger_pages(make_case("larger_pages", {.ops = 300, .streams = 2})),
+        with_larger_pages(make_case(
+            "larger_pages_with_faults",
+            {.ops = 300, .streams = 3, .capacity = 192 * MiB, .faults = true, .pools = true})),
+        with_larger_pages(make_case("larger_pages_moving", {.ops = 300, .streams = 2},
+                                    StitchMode::kMove)),
         make_case("plain_growth", {.ops = 300, .streams = 3, .capacity = 96 * MiB},
                   StitchMode::kNone),
         make_case("segments", {.ops = 300, .streams = 3, .capacity = 192 * MiB}, StitchMode::kAlias,

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 namespace levee::core {
 namespace {
 
@@ -75,6 +78,29 @@ TEST_F(GrowthTest, FillTakesHolesFirst) {
   EXPECT_EQ(plan.stretches[0].first_unit, 2U);
   EXPECT_EQ(plan.stretches[1].first_unit, 4U);
   EXPECT_EQ(plan.stretches[1].units, 2U);
+}
+
+TEST(PageSizes, SumUpToTheStretchWithSmallOnesAtItsEnds) {
+  for (std::uint32_t units : {1U, 2U, 3U, 7U, 8U, 31U, 32U, 100U, 1000U}) {
+    for (std::uint32_t largest : {1U, 2U, 8U}) {
+      const std::vector<std::uint32_t> sizes = page_sizes(units, largest);
+      EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), 0U), units);
+      EXPECT_EQ(sizes.front(), 1U);
+      for (std::uint32_t size : sizes) EXPECT_LE(size, std::max(1U, std::min(largest, units / 4)));
+    }
+  }
+  EXPECT_EQ(page_sizes(100, 1).size(), 100U);
+  EXPECT_LE(page_sizes(1000, 8).size(), 130U);
+}
+
+TEST(PageSizes, PagesGrowWithWhatIsHeld) {
+  Config config;
+  EXPECT_EQ(largest_page_for(7_GiB, 2_MiB, config), 1U);
+  EXPECT_EQ(largest_page_for(8_GiB, 2_MiB, config), 2U);
+  EXPECT_EQ(largest_page_for(17_GiB, 2_MiB, config), 4U);
+  EXPECT_EQ(largest_page_for(500_GiB, 2_MiB, config), 8U) << "16 MiB are the most";
+  config.larger_pages_from = 0_B;
+  EXPECT_EQ(largest_page_for(500_GiB, 2_MiB, config), 1U);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class MapperTest : public testing::Test {
 
 TEST_F(MapperTest, CreationIsAllOrNothing) {
   model_.set_faults({Fault::fail_nth(CallKind::kCreateHandle, 3)});
-  const Mapper::Created created = mapper_.create(5, 2_MiB);
+  const Mapper::Created created = mapper_.create(std::vector<Bytes>(5, 2_MiB));
   EXPECT_EQ(created.status.code, StatusCode::kOutOfMemory);
   EXPECT_TRUE(created.handles.empty());
   EXPECT_TRUE(created.leftover.empty());
@@ -49,14 +49,15 @@ TEST_F(MapperTest, CreationIsAllOrNothing) {
 TEST_F(MapperTest, WhatCannotBeReleasedIsReported) {
   model_.set_faults(
       {Fault::fail_nth(CallKind::kCreateHandle, 3), Fault::fail_nth(CallKind::kReleaseHandle, 1)});
-  const Mapper::Created created = mapper_.create(5, 2_MiB);
+  const Mapper::Created created = mapper_.create(std::vector<Bytes>(5, 2_MiB));
   ASSERT_EQ(created.leftover.size(), 1U);
+  EXPECT_EQ(created.leftover[0].bytes, 2_MiB);
   model_.set_faults({});
-  clean_up(created.leftover);
+  clean_up({created.leftover[0].handle});
 }
 
 TEST_F(MapperTest, AFailedMappingLeavesNothingMapped) {
-  const Mapper::Created created = mapper_.create(4, 2_MiB);
+  const Mapper::Created created = mapper_.create(std::vector<Bytes>(4, 2_MiB));
   for (CallKind kind : {CallKind::kMap, CallKind::kSetAccess}) {
     model_.set_faults({Fault::fail_nth(kind, kind == CallKind::kMap ? 3 : 1)});
     const Mapper::Mapped mapped = mapper_.map(base_, pieces(created.handles));
@@ -69,7 +70,7 @@ TEST_F(MapperTest, AFailedMappingLeavesNothingMapped) {
 }
 
 TEST_F(MapperTest, MappingsThatStayAreNamed) {
-  const Mapper::Created created = mapper_.create(3, 2_MiB);
+  const Mapper::Created created = mapper_.create(std::vector<Bytes>(3, 2_MiB));
   // The rollback's unmap fails as a whole and for the second page.
   model_.set_faults({Fault::fail_nth(CallKind::kSetAccess, 1), Fault::fail_nth(CallKind::kUnmap, 1),
                      Fault::fail_nth(CallKind::kUnmap, 3)});

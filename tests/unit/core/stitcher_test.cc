@@ -64,6 +64,31 @@ TEST_F(StitcherTest, LiveWithheldAndPinnedPagesAreLeftAlone) {
   }
 }
 
+TEST_F(StitcherTest, AnExtensionStaysInsideTheZonesAddresses) {
+  // The free pages are of four units each; the alias zone has addresses for two and a half of them.
+  const ZoneIndex wide =
+      space_.add_zone(DeviceAddr{3ULL << 32}, 1_GiB, kDefaultPool, ZoneRole::kPrimary);
+  std::vector<PageIndex> pages;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    pages.push_back(space_.add_page(HandleId{100 + i}, 4, kDefaultPool));
+    space_.attach(pages.back(), Slot{wide, 4 * i});
+  }
+  const ZoneIndex alias =
+      space_.add_zone(DeviceAddr{2ULL << 32}, 20_MiB, kDefaultPool, ZoneRole::kAlias);
+  space_.attach(pages[7], Slot{alias, 0});
+  others_ = {alias};
+  StitchRequest request;
+  request.bytes = 17_MiB;
+  request.scope = SearchScope{wide, others_};
+  request.pool = kDefaultPool;
+  for (std::uint32_t i = 0; i < 8; i += 2) {
+    space_.occupy(wide, core::Run{8_MiB * i, 2_MiB}, kDefaultPool);
+  }
+  const StitchPlan p = make_stitcher(StitchMode::kAlias)->plan(space_, request);
+  EXPECT_TRUE(p.needs_zone);
+  EXPECT_GE(p.units, 9U);
+}
+
 TEST_F(StitcherTest, NoneNeverStitches) {
   StitchRequest request;
   request.bytes = 6_MiB;
