@@ -28,8 +28,9 @@ struct Config {
   Backing backing = Backing::kAuto;
   StitchMode stitch = StitchMode::kAlias;
   Bytes page_size = 2_MiB;  ///< size of a physical handle; a multiple of the device's granularity
-  /// From this much reserved on, new memory is made in handles of twice the size, of four times from
-  /// twice as much on, and so forth, up to `largest_page`: calls are what creation costs. 0: never.
+  /// From this much reserved on, new memory is made in handles of twice the size, of four times
+  /// from twice as much on, and so forth, up to `largest_page`: calls are what creation costs. 0:
+  /// never.
   Bytes larger_pages_from = 8_GiB;
   Bytes largest_page = 16_MiB;
   double slack = 0.008;  ///< memory above peak live that may be bought to save stitches, as a share
