@@ -233,7 +233,7 @@ class alignas(128) ThreadCache {
     return is_peak && counts_.net(1) - told_bytes_ > credit_.get();
   }
   void log(Bytes bytes) {
-    const auto frees = static_cast<std::uint16_t>(std::min<std::uint32_t>(frees_, 255));
+    const std::uint64_t frees = std::min<std::uint32_t>(frees_, 255);
     log_[logged_ % kLogSize] = static_cast<std::uint16_t>(bytes.value / 512 | frees << 8);
     ++logged_;
     frees_ = 0;

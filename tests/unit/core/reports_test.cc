@@ -1,0 +1,96 @@
+#include "allocator/core/reports.h"
+
+#include "tests/unit/core/state_rig.h"
+
+namespace levee::core {
+namespace {
+
+Stats stats_of(StateRig& rig) {
+  PoolGuard guard(rig.state);
+  return current_stats(rig.state);
+}
+Snapshot snapshot_of(StateRig& rig, PoolIndex only = PoolIndex{}) {
+  PoolGuard guard(rig.state);
+  return make_snapshot(rig.state, only);
+}
+Bytes bytes_of(const Snapshot& snapshot, BlockState state) {
+  Bytes sum{};
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    for (const SnapshotBlock& block : segment.blocks) {
+      if (block.state == state) sum += block.bytes;
+    }
+  }
+  return sum;
+}
+
+TEST(Reports, FreeBytesAreBrokenDownByWhatHoldsThem) {
+  StateRig rig;
+  rig.alloc(3_MiB);
+  const Stats stats = stats_of(rig);
+  EXPECT_EQ(stats.reserved_bytes[0].current, 4194304);
+  EXPECT_EQ(stats.slack_partial_page_bytes, 1048576);
+  EXPECT_EQ(stats.slack_pool_bytes, 0);
+  EXPECT_EQ(stats.limit_bytes, 0);
+}
+
+TEST(Reports, FreeBytesOfPrivatePoolsAreSlackOfTheirOwn) {
+  StateRig rig;
+  PoolIndex pool;
+  {
+    PoolGuard guard(rig.state);
+    pool = rig.state.pools.find_or_add(PoolId{0, 4}, Backing::kPages).index;
+  }
+  rig.free(rig.alloc(8_MiB, StreamId{0}, pool));
+  EXPECT_EQ(stats_of(rig).slack_pool_bytes, 8388608);
+}
+
+TEST(Reports, ASnapshotShowsLiveWaitingAndFreeBytes) {
+  StateRig rig;
+  const StreamId side = rig.stream();
+  rig.alloc(6_MiB);
+  const DeviceAddr waits = rig.alloc(4_MiB);
+  const DeviceAddr free = rig.alloc(2_MiB);
+  {
+    PoolGuard guard(rig.state);
+    ASSERT_TRUE(rig.placer.record_use(waits, rig.state.stream_index(side)).ok());
+  }
+  rig.work(side, 10_ms);
+  rig.free(waits);
+  rig.free(free);
+  const Snapshot snapshot = snapshot_of(rig);
+  EXPECT_EQ(bytes_of(snapshot, BlockState::kLive), 6_MiB);
+  EXPECT_EQ(bytes_of(snapshot, BlockState::kWaiting), 4_MiB);
+  EXPECT_EQ(bytes_of(snapshot, BlockState::kFree), 2_MiB);
+}
+
+TEST(Reports, APageIsShownOnceHoweverOftenItIsMapped) {
+  Config config;
+  config.slack = 0;
+  StateRig rig(256_MiB, config);
+  std::vector<DeviceAddr> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(rig.alloc(6_MiB));
+  for (std::size_t i : {0U, 2U, 4U}) rig.free(blocks[i]);
+  for (int round = 0; round < 2; ++round) {
+    Bytes sum{};
+    for (const SnapshotSegment& segment : snapshot_of(rig).segments) sum += segment.bytes;
+    EXPECT_EQ(sum, rig.state.space.reserved());
+    if (round == 0) rig.alloc(18_MiB);
+  }
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 1);
+}
+
+TEST(Reports, ASnapshotOfOnePoolLeavesTheOthersOut) {
+  StateRig rig;
+  PoolIndex pool;
+  {
+    PoolGuard guard(rig.state);
+    pool = rig.state.pools.find_or_add(PoolId{0, 4}, Backing::kPages).index;
+  }
+  rig.alloc(8_MiB);
+  rig.alloc(4_MiB, StreamId{0}, pool);
+  EXPECT_EQ(bytes_of(snapshot_of(rig, pool), BlockState::kLive), 4_MiB);
+  EXPECT_EQ(bytes_of(snapshot_of(rig), BlockState::kLive), 12_MiB);
+}
+
+}  // namespace
+}  // namespace levee::core

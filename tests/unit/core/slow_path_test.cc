@@ -1,0 +1,80 @@
+#include "allocator/core/slow_path.h"
+
+#include "tests/unit/core/state_rig.h"
+
+namespace levee::core {
+namespace {
+
+using device::sim::CallKind;
+
+TEST(SlowPath, CreatesWhatLiveBytesNeedAndNoMore) {
+  StateRig rig;
+  rig.alloc(5_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), 6_MiB);
+  rig.alloc(3_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), 8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_emergencies, 0);
+}
+
+TEST(SlowPath, StitchesFreePagesBeforeItBuysMore) {
+  Config config;
+  config.slack = 0;
+  StateRig rig(256_MiB, config);
+  std::vector<DeviceAddr> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(rig.alloc(6_MiB));
+  for (std::size_t i : {0U, 2U, 4U}) rig.free(blocks[i]);
+  const std::uint64_t created = rig.calls(CallKind::kCreateHandle);
+  rig.alloc(18_MiB);
+  EXPECT_EQ(rig.calls(CallKind::kCreateHandle), created);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 1);
+  rig.validate();
+}
+
+TEST(SlowPath, WithoutStitchingItGrows) {
+  Config config;
+  config.stitch = StitchMode::kNone;
+  StateRig rig(256_MiB, config);
+  const DeviceAddr first = rig.alloc(6_MiB);
+  rig.alloc(6_MiB);
+  rig.free(first);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), 20_MiB);
+}
+
+TEST(SlowPath, ALimitIsKeptAndNamed) {
+  StateRig rig;
+  rig.state.limits.process = 16_MiB;
+  rig.alloc(10_MiB);
+  OomReport report;
+  EXPECT_EQ(rig.slow_path.serve(rig.request(8_MiB), &report).code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(report.cause, EmergencyCause::kLimitReached);
+  EXPECT_EQ(report.limit_bytes, 16_MiB);
+  EXPECT_LE(rig.state.space.reserved(), 16_MiB);
+  rig.alloc(6_MiB);
+}
+
+TEST(SlowPath, ADeviceThatRefusesIsAskedForWhatItHas) {
+  StateRig rig(64_MiB);
+  rig.model.set_used_by_others(DeviceId{0}, 30_MiB);
+  const DeviceAddr block = rig.alloc(30_MiB);
+  rig.free(block);
+  EXPECT_EQ(rig.slow_path.serve(rig.request(40_MiB), nullptr).code(), StatusCode::kOutOfMemory);
+  rig.validate();
+  rig.alloc(34_MiB);
+}
+
+TEST(SlowPath, SegmentsComeInTheSizesOfPyTorch) {
+  Config config;
+  config.backing = Backing::kSegments;
+  StateRig rig(256_MiB, config);
+  rig.alloc(100_KiB);
+  EXPECT_EQ(rig.state.space.reserved(), 2_MiB);
+  rig.alloc(3_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), 22_MiB);
+  rig.alloc(31_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), 54_MiB);
+  EXPECT_EQ(rig.calls(CallKind::kMalloc), 3U);
+}
+
+}  // namespace
+}  // namespace levee::core
