@@ -126,17 +126,19 @@ def s8(m: Measured) -> Row:
     return row
 
 
-def cumulative_operations() -> tuple[int, str]:
-    """Operations of all soaks that are written down, and the latest line about them."""
-    if not SOAK_LOG.exists():
-        return 0, ""
+def cumulative_operations(text: str) -> tuple[int, str]:
+    """Sum of the column "operations" of the tables in a text, and the latest row."""
     total, last = 0, ""
-    for line in SOAK_LOG.read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        numbers = [cell for cell in cells if re.fullmatch(r"\d{1,3}(,\d{3})+", cell)]
-        if line.startswith("|") and numbers:
-            # The column of operations is the largest number of a row.
-            total += max(int(number.replace(",", "")) for number in numbers)
+    column: int | None = None
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            column = None
+            continue
+        cells = [cell.strip().lower() for cell in line.strip("|").split("|")]
+        if column is None:
+            column = next((i for i, cell in enumerate(cells) if "operations" in cell), len(cells))
+        elif column < len(cells) and (number := re.match(r"[\d,]+", cells[column])):
+            total += int(number[0].replace(",", "") or 0)
             last = line.strip("| ")
     return total, last
 
@@ -155,7 +157,7 @@ def s17(m: Measured) -> Row:
     if not said:
         return _missing(row, f"model_soak ended with {soak.returncode} and said no sums")
     first, last, programs, operations = said[-1]
-    total, where = cumulative_operations()
+    total, where = cumulative_operations(SOAK_LOG.read_text() if SOAK_LOG.exists() else "")
     row.number = 0 if soak.returncode == 0 else 1
     hazards = "0" if soak.returncode == 0 else "FOUND (see detail)"
     row.value = (

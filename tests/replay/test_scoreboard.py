@@ -123,6 +123,15 @@ def test_a_soak_that_finds_something_is_a_miss() -> None:
     assert clean.value.startswith("0 in 10,000,000 fresh operations (seeds 1 to 9)")
 
 
+def test_recorded_soaks_are_added_up() -> None:
+    log = (
+        "Soaks.\n\n| commit | seeds | operations | hazards |\n|---|---|---|---|\n"
+        "| abc | 1796000765 | 600,000,000 | 0 |\n| def | 2 | 412345678 | 0 |\n\ntotal 9\n"
+    )
+    assert program_rows.cumulative_operations(log) == (1_012_345_678, "def | 2 | 412345678 | 0")
+    assert program_rows.cumulative_operations("") == (0, "")
+
+
 def test_test_programs_are_counted_by_what_they_say() -> None:
     out = "[  PASSED  ] 5 tests.\n[  SKIPPED ] 2 tests, listed below:\n"
     row = program_rows.s22(Measured(programs={"cases": Program(0, out, 1)}))

@@ -123,7 +123,7 @@ def save(recording: Any, out: str | Path) -> Path:
     """The requests of a recording as CSV, packed if the name ends in .xz."""
     content = recording.to_csv()
     if str(out).endswith(".xz"):
-        content = lzma.compress(content, preset=6 | lzma.PRESET_EXTREME)
+        content = lzma.compress(content, preset=6)
     return write_whole(out, content)
 
 
