@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-STEPS = {"decoder": 24, "encoder": 24, "lora": 24, "generate": 12}
+STEPS = {"decoder": 12, "encoder": 12, "lora": 12, "generate": 2}
 ALLOCATORS = ("native", "expandable")
 GPU = "512GiB"
 SEED = 1234
