@@ -144,6 +144,7 @@ CudaSymbols load() {
   Finder process(RTLD_DEFAULT);
   process.find_optional("simgpu_note_use", cuda.simgpu_note_use);
   process.find_optional("simgpu_note_pool_lock", cuda.simgpu_note_pool_lock);
+  process.find_optional("simgpu_is_judging", cuda.simgpu_is_judging);
   return cuda;
 }
 

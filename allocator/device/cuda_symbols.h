@@ -59,6 +59,7 @@ struct CudaSymbols {
   void (*simgpu_note_use)(std::uint64_t address, std::uint64_t bytes, void* stream,
                           int kind) = nullptr;
   void (*simgpu_note_pool_lock)(int held) = nullptr;
+  int (*simgpu_is_judging)() = nullptr;
 
   std::string problem;  ///< why the runtime cannot be used, in one sentence; empty if it can
 

@@ -102,6 +102,9 @@ SIMGPU_API void simgpu_note_use(uint64_t address, uint64_t bytes, simgpu_stream 
 /* The calling thread now holds (1), or no longer holds (0), a pool lock: blocking calls are
  * reported until then. */
 SIMGPU_API void simgpu_note_pool_lock(int held);
+/* 1 while somebody looks at what is noted (SIMGPU_JUDGE is not "off"): otherwise notes are a waste
+ * of time. */
+SIMGPU_API int simgpu_is_judging(void);
 /* Violations seen so far, and the text of one of them ("" past the end; valid until the process
  * ends). */
 SIMGPU_API uint64_t simgpu_violation_count(void);

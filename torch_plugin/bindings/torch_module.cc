@@ -1,11 +1,17 @@
 // levee._torch: the main door for Python. Compiled for one minor version of PyTorch; the package
 // loads it only under that one.
 
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #include <pybind11/pybind11.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "allocator/c_api/levee.h"
 #include "torch_plugin/bindings/python_stack.h"
@@ -38,6 +44,24 @@ double time_raw_pairs(std::size_t bytes, int count) {
   return took.count() / count;
 }
 
+/// The same from several threads at once, each on a stream of its own: the slowest thread's figure.
+double time_raw_pairs_on_threads(std::size_t bytes, int count, int thread_count) {
+  std::atomic<int> ready{0};
+  std::vector<double> took(static_cast<std::size_t>(thread_count));
+  std::vector<std::thread> threads;
+  for (double& mine : took) {
+    threads.emplace_back([&, stream = c10::cuda::getStreamFromPool()] {
+      const c10::cuda::CUDAStreamGuard guard(stream);
+      time_raw_pairs(bytes, 64);
+      ++ready;
+      while (ready.load() < thread_count) std::this_thread::yield();
+      mine = time_raw_pairs(bytes, count);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(took.begin(), took.end());
+}
+
 }  // namespace
 }  // namespace levee::bindings
 
@@ -62,6 +86,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   // For benchmarks: works without levee installed, so that both allocators are timed by the same
   // loop.
   module.def("time_raw_pairs", &levee::bindings::time_raw_pairs, py::arg("bytes"), py::arg("count"),
+             py::call_guard<py::gil_scoped_release>());
+  module.def("time_raw_pairs_on_threads", &levee::bindings::time_raw_pairs_on_threads,
+             py::arg("bytes"), py::arg("count"), py::arg("threads"),
              py::call_guard<py::gil_scoped_release>());
   module.def("observe_phases", [] { levee::torch_plugin::observe_phases(started_runtime()); });
 }

@@ -211,6 +211,14 @@ void simgpu_note_pool_lock(int held) {
   GpuModel::note_pool_lock(held != 0);
 }
 
+int simgpu_is_judging(void) {
+  Process* process = Process::get();
+  return process != nullptr &&
+                 process->model().judge_mode() != levee::device::sim::JudgeMode::kOff
+             ? 1
+             : 0;
+}
+
 uint64_t simgpu_violation_count(void) {
   Process* process = Process::running();
   return process != nullptr ? process->model().hazard_count() : 0;
