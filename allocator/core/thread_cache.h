@@ -16,8 +16,9 @@
 //                                         └─ stop ► busy = 0, and take the pool lock instead
 //   stopper:  attention |= stop; process fence; wait until busy is 0
 //
-// Nothing that takes the pool lock may run between `enter` and `leave`. Cost: tests/golden/instructions.txt
-// has the instructions of a pair; none is an atomic exchange where the kernel runs the process fence.
+// Nothing that takes the pool lock may run between `enter` and `leave`. Cost:
+// tests/golden/instructions.txt has the instructions of a pair; none is an atomic exchange where
+// the kernel runs the process fence.
 #pragma once
 
 #include <algorithm>

@@ -231,9 +231,9 @@ Result<std::unique_ptr<Device>> CudaDevice::open(DeviceId id) {
       return status;
     }
   }
-  capabilities.judges_use =
-      cuda.simgpu_note_use != nullptr && cuda.simgpu_note_pool_lock != nullptr &&
-      (cuda.simgpu_is_judging == nullptr || cuda.simgpu_is_judging() != 0);
+  capabilities.judges_use = cuda.simgpu_note_use != nullptr &&
+                            cuda.simgpu_note_pool_lock != nullptr &&
+                            (cuda.simgpu_is_judging == nullptr || cuda.simgpu_is_judging() != 0);
   if (cuda.has_vmm_calls()) {
     int has_vmm = 0;
     int has_rdma = 0;

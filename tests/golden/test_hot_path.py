@@ -4,9 +4,9 @@
 
 writes the files anew; read the difference before it is committed, and say why it changed.
 
-Instructions are those of callgrind for one pair of alloc and free, in a release build of the compiler named in the file.
-They may be 10 % (at least 3) away from the accepted figure, on either side: a gain is to be written down too. Device calls
-have no tolerance.
+Instructions are those of callgrind for one pair of alloc and free, in a release build of g++ 12. They may be 10 % (at
+least 3) away from the accepted figure, on either side: a gain is to be written down too.
+Device calls have no tolerance.
 """
 
 from __future__ import annotations

@@ -213,8 +213,7 @@ void simgpu_note_pool_lock(int held) {
 
 int simgpu_is_judging(void) {
   Process* process = Process::get();
-  return process != nullptr &&
-                 process->model().judge_mode() != levee::device::sim::JudgeMode::kOff
+  return process != nullptr && process->model().judge_mode() != levee::device::sim::JudgeMode::kOff
              ? 1
              : 0;
 }
