@@ -391,10 +391,11 @@ void register_all(bool is_smoke) {
   // Few: what is slow about them is calls of the model.
   in(benchmark::RegisterBenchmark("BM_churn", BM_churn), kPairs / 10, 3)
       ->ArgNames({"recording", "live", "from", "to"})
-      ->ArgsProduct({{0},
-                     is_smoke ? std::vector<std::int64_t>{16} : std::vector<std::int64_t>{256},
-                     {2 * kMiB},
-                     {64 * kMiB}});
+      ->ArgsProduct(
+          {{0},
+           is_smoke ? std::vector<std::int64_t>{16} : std::vector<std::int64_t>{256, 2000},
+           {2 * kMiB},
+           {64 * kMiB}});
   in(benchmark::RegisterBenchmark("BM_threads", BM_threads), 4, kBursts)
       ->ArgNames({"recording", "bytes", "threads"})
       ->ArgsProduct({{0, 1}, {1 * kKiB}, {1, 2}})

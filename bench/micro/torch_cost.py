@@ -1,6 +1,6 @@
 """What a pair of alloc and free costs through PyTorch, under levee and under PyTorch's own allocator. Row S7.
 
-    python bench/micro/torch_cost.py [--smoke] [--bursts N] [--json FILE]
+    python bench/micro/torch_cost.py [--smoke] [--bursts N] [--json FILE|-]
 
 needs the installed package and PyTorch; without a GPU both run on the simulated one (`levee sim`). Two processes, one
 for each allocator, are told in turn to run a short burst, and the best burst of each counts, since other programs use
@@ -149,7 +149,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--smoke", action="store_true", help="two bursts: is the program whole?")
     parser.add_argument("--bursts", type=int, default=60, help="bursts of each case (60)")
-    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--json", type=Path, help="also write the figures there; -: them alone")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     try:
@@ -162,6 +162,9 @@ def main() -> int:
     if options.work:
         return work()
     found = measure(*((2, 200) if options.smoke else (options.bursts, 500)))
+    if options.json == Path("-"):
+        print(json.dumps(found))
+        return 0
     for case, row in found.items():
         print(
             f"{CASES[case][1]:<36} native {row['native']:8.1f} ns, levee {row['levee']:8.1f} ns, "

@@ -99,7 +99,29 @@ def s7(m: Measured) -> Row:
         "x",
         "≤ 0.2 small, ≤ 0.6 large; two threads ≤ 0.1; from Python ≤ 0.9",
     )
-    return _missing(row, "it needs PyTorch's process on simgpu; tests/torch has it")
+    program = m.programs.get("torch")
+    if program is None or program.returncode != 0:
+        why = "bench/micro/torch_cost.py did not run"
+        if program is not None and program.returncode == 77:
+            why = program.out.strip() or why
+        return _missing(row, why)
+    found = json.loads(program.out.splitlines()[-1])
+    words = {
+        "raw_small": "small",
+        "raw_large": "large",
+        "raw_small_two_threads": "two threads",
+        "python_small": "Python small",
+        "python_large": "Python large",
+    }
+    row.value = ", ".join(f"{words[case]} {at['share']:.2f}" for case, at in found.items())
+    missed = [words[case] for case, at in found.items() if at["share"] > at["target"]]
+    if missed:
+        row.value += f"; above: {', '.join(missed)}"
+    row.number = found["raw_small"]["share"]
+    row.met = not missed
+    row.peers = {"native": ", ".join(f"{at['native']:.0f}" for at in found.values()) + " ns"}
+    row.detail = {case: [at["levee"], at["native"], at["target"]] for case, at in found.items()}
+    return row
 
 
 def s8(m: Measured) -> Row:

@@ -41,6 +41,11 @@ def lines(build: Path, quick: bool) -> dict[str, list[str]]:
         ],
         "cases": [str(build / "tests/cases/cases_test")],
         "micro": micro,
+        "torch": [
+            sys.executable,
+            str(Path(__file__).resolve().parents[1] / "micro" / "torch_cost.py"),
+            *("--json", "-"),
+        ],
     }
 
 

@@ -170,6 +170,22 @@ def test_speed_is_compared_row_by_row() -> None:
     assert program_rows.s8(micro(r1_n2=13.0)).met is False
 
 
+def test_pytorch_is_compared_by_shares() -> None:
+    def row(**shares: float):
+        cases = {"raw_small": 0.2, "raw_large": 0.6, "raw_small_two_threads": 0.1}
+        found = {
+            case: {"native": 500.0, "levee": 1.0, "share": shares.get(case, most), "target": most}
+            for case, most in cases.items()
+        }
+        return program_rows.s7(Measured(programs={"torch": Program(0, json.dumps(found), 1)}))
+
+    assert row().met is True
+    slow = row(raw_large=0.61)
+    assert slow.met is False and slow.value.endswith("above: large")
+    skipped = program_rows.s7(Measured(programs={"torch": Program(77, "skipped: no PyTorch\n", 1)}))
+    assert skipped.met is None and skipped.value == "not measured: skipped: no PyTorch"
+
+
 def test_quick_leaves_out_seeds_and_keeps_every_kind(tmp_path: Path) -> None:
     quick = jobs_of(tmp_path, ["mine.csv"], quick=True)
     full = jobs_of(tmp_path, [], quick=False)
