@@ -136,6 +136,7 @@ function(levee_add_program name)
   endif()
 endfunction()
 
+# ENVIRONMENT: one argument a variable, not one list.
 function(levee_add_command_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT;WORKING_DIRECTORY" "COMMAND;ENVIRONMENT")
   levee_check_arguments()
