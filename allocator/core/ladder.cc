@@ -14,6 +14,23 @@
 #include "allocator/core/slow_path.h"
 
 namespace levee::core {
+namespace {
+
+// A window in the growth mutex, which the caller of `climb` holds.
+class GrowthUnlocked {
+ public:
+  explicit GrowthUnlocked(base::Mutex& mutex) LEVEE_NO_THREAD_SAFETY_ANALYSIS : mutex_(mutex) {
+    mutex_.unlock();
+  }
+  ~GrowthUnlocked() LEVEE_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
+  GrowthUnlocked(const GrowthUnlocked&) = delete;
+  GrowthUnlocked& operator=(const GrowthUnlocked&) = delete;
+
+ private:
+  base::Mutex& mutex_;
+};
+
+}  // namespace
 
 // Bytes that are not in use: what rungs make more of.
 Bytes SlowPath::usable_bytes() const {
@@ -99,9 +116,8 @@ bool SlowPath::take_rung(PoolGuard& guard, const Request& request, LadderRung ru
       {
         // No lock of ours may be held: the callback frees blocks.
         Unlocked window(guard);
-        state_.growth_mutex.unlock();
+        GrowthUnlocked without(state_.growth_mutex);
         freed = hooks->free_memory();
-        state_.growth_mutex.lock();
       }
       // What was given back may wait for other streams in its turn.
       if (freed && may_wait()) wait_for_own_events(guard);
