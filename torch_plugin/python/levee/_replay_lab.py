@@ -177,7 +177,9 @@ def paragraph(replayed: Replayed) -> str:
             f"Your run reserved {_gib(recorded)} for {_gib(live)} live ({fmt.ratio(recorded / live)})."
         )
     else:
-        out.append(f"Your run had {_gib(live)} live at most; what it reserved is not recorded.")
+        whose = "This pattern has" if recording.kind == "pattern" else "Your run had"
+        rest = "" if recording.kind == "pattern" else "; what it reserved is not recorded"
+        out.append(f"{whose} {_gib(live)} live at most{rest}.")
     if replayed.capacity:
         out.append(_at_capacity(replayed))
         return " ".join(out)
