@@ -381,7 +381,8 @@ AddressInfo DeviceMemory::find(DeviceAddr addr) const {
 }
 
 bool DeviceMemory::is_backed(DeviceAddr addr, Bytes bytes) const {
-  if (addr.value + bytes.value < addr.value) return false;
+  // Any number may be asked about; outside of the model's space there is nothing to add to.
+  if (!space_.contains(addr) || bytes > space_.size()) return false;
   bool backed = bytes.value != 0 || find_mapping(addr) != nullptr;
   for_each_piece(addr, bytes, [&backed](const Mapping* mapping, DeviceAddr begin, Bytes count) {
     if (mapping == nullptr) {

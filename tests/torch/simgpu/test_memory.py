@@ -30,6 +30,21 @@ def test_kernels_that_only_move_bytes_are_true(memory):
     assert facts["tried"] > 300 and facts["wrong"] == []
 
 
+def test_small_results_that_decide_are_true(memory):
+    assert memory.fact("small_results_that_decide_are_true") == {
+        "left": [0, 1, 0],
+        "finished": [False, True],
+        "compared": [[True, False, True], [False, True, False], [True, False, True]],
+        "reduced": [5, -2, 1],
+        "any and all": [True, False, False],
+        "inverted": [-6, 1, -6],
+        "product": [0, 4, 0],
+        "filled": [2.5, 2.5, 2.5],
+        "computed": [0.0, 0.0, 0.0],
+        "many": 0,
+    }
+
+
 def test_pinned_memory(memory):
     assert memory.fact("pinned_memory") == [True, False, True]
 

@@ -177,5 +177,56 @@ TEST(Movements, CopiesOfATypeToItselfAreKnownAndConversionsAreNot) {
   EXPECT_EQ(copy("gpu_kernel_impl", "float").kind, Movement::Kind::kNone);
 }
 
+TEST(SmallKernels, AreKnownByTheirFunctorsAndTypes) {
+  const auto plain = [](const std::string& functor, int operands) {
+    const std::string array = "std::array<char*, " + std::to_string(operands) + "ul>";
+    return small_kernel_of_signature("void at::native::vectorized_elementwise_kernel<4, " +
+                                     functor + ", " + array + ", false>(int, " + functor + ", " +
+                                     array + ")");
+  };
+  const SmallKernel fill = plain("at::native::FillFunctor<c10::BFloat16>", 1);
+  EXPECT_EQ(fill.kind, SmallKernel::Kind::kFill);
+  EXPECT_EQ(fill.fill_bytes, 2);
+  const SmallKernel both =
+      plain("at::native::BinaryFunctor<bool, bool, bool, at::native::BitwiseOrFunctor<bool> >", 3);
+  EXPECT_EQ(both.kind, SmallKernel::Kind::kElementwise);
+  EXPECT_EQ(both.op, SmallKernel::Op::kOr);
+  EXPECT_EQ(both.inputs, 2);
+  EXPECT_TRUE(both.out.is_bool);
+  const SmallKernel equal = plain(
+      "at::native::AUnaryFunctor<long, long, bool, at::native::(anonymous "
+      "namespace)::CompareEqFunctor<long> >",
+      2);
+  EXPECT_EQ(equal.op, SmallKernel::Op::kEqual);
+  EXPECT_EQ(equal.scalar, 0);
+  EXPECT_EQ(equal.in[1].bytes, 8);
+  EXPECT_EQ(equal.out.bytes, 1);
+  // Floating point stays without effect, and so does what has another operation.
+  EXPECT_EQ(plain("at::native::BinaryFunctor<float, float, float, "
+                  "at::native::binary_internal::MulFunctor<float> >",
+                  3)
+                .kind,
+            SmallKernel::Kind::kNone);
+  EXPECT_EQ(
+      plain("at::native::BinaryFunctor<long, long, long, at::native::SomeFunctor<long> >", 3).kind,
+      SmallKernel::Kind::kNone);
+}
+
+TEST(SmallKernels, ReductionsOfWholeNumbersAreKnown) {
+  const auto reduce = [](const std::string& type, const std::string& functor) {
+    const std::string op = "at::native::ReduceOp<" + type + ", at::native::func_wrapper_t<" + type +
+                           ", " + functor + ">, unsigned int, " + type + ", 4, 4>";
+    return small_kernel_of_signature("void at::native::reduce_kernel<512, 1, " + op + " >(" + op +
+                                     ")");
+  };
+  EXPECT_EQ(reduce("long", "at::native::MaxNanFunctor<long> ").kind, SmallKernel::Kind::kReduce);
+  EXPECT_EQ(reduce("long", "at::native::MaxNanFunctor<long> ").op, SmallKernel::Op::kMax);
+  EXPECT_EQ(reduce("float", "at::native::MaxNanFunctor<float> ").kind, SmallKernel::Kind::kNone);
+  EXPECT_EQ(reduce("long", "at::native::ProdFunctor<long> ").kind, SmallKernel::Kind::kNone);
+  EXPECT_EQ(small_kernel_of_signature("void at::native::reduce_kernel<").kind,
+            SmallKernel::Kind::kNone);
+  EXPECT_EQ(small_kernel_of_signature("").kind, SmallKernel::Kind::kNone);
+}
+
 }  // namespace
 }  // namespace levee::simgpu

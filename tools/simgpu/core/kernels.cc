@@ -136,6 +136,7 @@ const Kernel::Facts& Kernel::facts() const {
   const std::string text = demangle(name());
   made->outputs = outputs_of_signature(text);
   made->movement = movement_of_signature(text);
+  made->small = small_kernel_of_signature(text);
   // PyTorch's vectorised kernels give a thread 4 to 16 elements, its reductions and Triton's
   // kernels some 8.
   if (contains(text, "elementwise_kernel") || contains(text, "multi_tensor_apply")) {
@@ -157,6 +158,9 @@ const std::vector<OutputArgument>& Kernel::outputs() const {
 }
 const Movement& Kernel::movement() const {
   return facts().movement;
+}
+const SmallKernel& Kernel::small() const {
+  return facts().small;
 }
 double Kernel::elements_per_thread() const {
   return facts().elements_per_thread;

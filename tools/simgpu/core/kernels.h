@@ -18,6 +18,7 @@
 #include "allocator/base/mutex.h"
 #include "tools/simgpu/core/export.h"
 #include "tools/simgpu/core/movement.h"
+#include "tools/simgpu/core/small_kernels.h"
 
 namespace levee::simgpu {
 
@@ -49,6 +50,8 @@ class SIMGPU_CORE Kernel {
   const std::vector<OutputArgument>& outputs() const;
   /// How it moves bytes, if that is all it does.
   const Movement& movement() const;
+  /// What it computes, if that is simple.
+  const SmallKernel& small() const;
   /// Elements that one thread handles, guessed from the name; at least 1. Feeds the duration of a
   /// launch.
   double elements_per_thread() const;
@@ -65,6 +68,7 @@ class SIMGPU_CORE Kernel {
   struct Facts {
     std::vector<OutputArgument> outputs;
     Movement movement;
+    SmallKernel small;
     double elements_per_thread = 1;
   };
   const Facts& facts() const;

@@ -210,11 +210,15 @@ int launch_kernel(Process& process, const KernelLaunch& launch) {
   if (may_change && launch.kernel->movement().kind != Movement::Kind::kNone) {
     work.effect =
         effect_of_movement(process, launch.kernel->movement(), launch.arguments, launch.grid.y);
+  } else if (launch.arguments != nullptr &&
+             launch.kernel->small().kind != SmallKernel::Kind::kNone) {
+    work.effect = effect_of_small_kernel(process, launch.kernel->small(), launch.arguments);
+    if (work.effect) has_bytes.store(true, std::memory_order_relaxed);
   }
-  const bool moves_bytes = work.effect != nullptr;
+  const bool has_effect = work.effect != nullptr;
   const Status status = process.model().enqueue(DeviceId{thread.device}, to_stream(launch.stream),
                                                 CallKind::kLaunchKernel, work);
-  if (status.ok() && may_change && !moves_bytes) forget_outputs(process, launch);
+  if (status.ok() && may_change && !has_effect) forget_outputs(process, launch);
   return native_code(status);
 }
 

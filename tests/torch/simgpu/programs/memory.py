@@ -167,6 +167,28 @@ def kernels_that_only_move_bytes_are_true():
 
 
 @check
+def small_results_that_decide_are_true():
+    """What loops and branches ask: fills, logic on whole numbers, their maximum; and that floats stay zeros."""
+    _dirty()
+    unfinished = torch.ones(3, dtype=torch.long, device=D)
+    is_done = torch.full((3,), False, device=D) | torch.tensor([True, False, True]).to(D)
+    left = unfinished & ~is_done
+    numbers = torch.tensor([5, -2, 5], dtype=torch.int32).to(D)
+    return {
+        "left": left.tolist(),
+        "finished": [(left.max() == 0).item(), ((left & 0).max() == 0).item()],
+        "compared": [(numbers == 5).tolist(), (numbers != 5).tolist(), (5 == numbers).tolist()],
+        "reduced": [numbers.max().item(), numbers.min().item(), left.sum().item()],
+        "any and all": [is_done.any().item(), is_done.all().item(), (~is_done).all().item()],
+        "inverted": (~numbers).tolist(),
+        "product": (left * torch.tensor([3, 4, 5]).to(D)).tolist(),
+        "filled": torch.full((3,), 2.5, device=D).tolist(),
+        "computed": (torch.full((3,), 2.5, device=D) * 2).tolist(),
+        "many": torch.full((5000,), 7, device=D).max().item(),
+    }
+
+
+@check
 def pinned_memory():
     source = torch.arange(1000).pin_memory()
     target = source.to(D, non_blocking=True)

@@ -226,5 +226,48 @@ TEST_F(Memory, APlainAllocationMayUseWhatTheAsyncPoolHoldsInReserve) {
   EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kBadRelease));
 }
 
+TEST_F(Memory, AnotherProcessesMemoryTakesNothingAndIsClosedNotFreed) {
+  const DeviceAddr opened = model.import_allocation(kGpu, 4_MiB).value();
+  EXPECT_EQ(free_memory(), 256_MiB);
+  EXPECT_EQ(model.find(opened + 3_MiB).kind, MemoryKind::kImported);
+  EXPECT_EQ(native_of(model.release(opened)), Native::kInvalidValue);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kBadRelease));
+  model.validate();
+  ASSERT_TRUE(model.close_import(opened).ok());
+  EXPECT_EQ(model.find(opened).kind, MemoryKind::kNone);
+  EXPECT_EQ(native_of(model.close_import(opened)), Native::kInvalidValue);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kBadRelease));
+  const DeviceAddr own = model.allocate(kGpu, 2_MiB).value();
+  EXPECT_EQ(native_of(model.close_import(own)), Native::kInvalidValue);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kBadRelease));
+  EXPECT_EQ(native_of(model.import_allocation(kGpu, 3_MiB).status()), Native::kInvalidValue);
+}
+
+TEST_F(Memory, ImportedHandlesAreMappedLikeOwnOnes) {
+  const HandleId handle = model.import_handle(kGpu, 4_MiB).value();
+  EXPECT_EQ(free_memory(), 256_MiB);
+  EXPECT_EQ(model.physical_of(handle)->bytes, 4_MiB);
+  const DeviceAddr range = model.reserve_range(kGpu, 4_MiB, {}).value();
+  ASSERT_TRUE(model.map(range, 4_MiB, handle).ok());
+  EXPECT_EQ(model.physical_bytes(range), 4_MiB);
+  ASSERT_TRUE(model.release_handle(handle).ok());
+  EXPECT_FALSE(model.physical_of(handle).has_value());
+  model.validate();
+  ASSERT_TRUE(model.unmap(range, 4_MiB).ok());
+  EXPECT_EQ(free_memory(), 256_MiB);
+  model.validate();
+}
+
+TEST_F(Memory, AnyNumberMayBeAskedAbout) {
+  for (const std::uint64_t addr : {std::uint64_t{0}, std::uint64_t{8}, ~std::uint64_t{0},
+                                   ~std::uint64_t{0} - (1 << 21), std::uint64_t{1} << 63}) {
+    EXPECT_FALSE(model.is_device_memory(DeviceAddr{addr}, 1_B));
+    EXPECT_FALSE(model.is_device_memory(DeviceAddr{addr}, Bytes{~std::uint64_t{0}}));
+    EXPECT_TRUE(model.physical_spans(DeviceAddr{addr}, 4_KiB).empty());
+  }
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  EXPECT_FALSE(model.is_device_memory(block, Bytes{~std::uint64_t{0} >> 1}));
+}
+
 }  // namespace
 }  // namespace levee::device::sim
