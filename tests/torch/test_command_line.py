@@ -257,6 +257,49 @@ def test_settings_of_pytorchs_allocator_without_meaning_are_named_once(run) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [
+        ("nonsense:1", "Unrecognized key 'nonsense'"),
+        ("per_process_memory_fraction:7", "[0.0, 1.0]"),
+    ],
+)
+def test_a_setting_that_pytorch_refuses_is_said_in_one_sentence(run, conf: str, words: str) -> None:
+    ran = run(TRAIN, python=LEVEE_RUN, env={"PYTORCH_CUDA_ALLOC_CONF": conf})
+    one_sentence(ran, "PYTORCH_CUDA_ALLOC_CONF", words)
+
+
+@pytest.mark.parametrize("place", ["a-file/run.levee", "/proc/nowhere/"])
+def test_a_recording_that_cannot_be_written_ends_and_the_program_goes_on(
+    run, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "a-file").write_text("not a folder")
+    ran = run(TRAIN, python=LEVEE_RUN, env={"LEVEE_TRACE": str(tmp_path / place)})
+    assert ran.json()["backend"] == "levee"
+    (line,) = [line for line in ran.levee_lines() if "recording" in line]
+    assert line.startswith("recording is off: ") and "LEVEE_TRACE" in line
+
+
+def test_a_full_disk_ends_the_recording_and_the_program_goes_on(run) -> None:
+    """A limit on the size of files stands for the disk: what is beyond it cannot be written."""
+    limited = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+    )
+    ran = run(limited + TRAIN, python=LEVEE_RUN)
+    assert ran.json()["backend"] == "levee"
+    assert "Traceback" not in ran.err
+    (line,) = [line for line in ran.levee_lines() if "recording is off" in line]
+    assert "File too large" in line
+
+
+def test_damaged_recordings_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    for content in (b"", b"LEV", b"LEVEETRC" + bytes(20), b"PK" + bytes(5000)):
+        (tmp_path / "run.levee").write_bytes(content)
+        command = [sys.executable, "-m", "levee", "report", str(tmp_path / "run.levee")]
+        one_sentence(launch(command, gpu=None), "run.levee")
+
+
 def test_caching_switched_off_by_pytorchs_variable(run) -> None:
     source = "import torch\nx = torch.empty(1 << 22, device='cuda')\nprint(torch.cuda.memory_allocated())"
     ran = run(source, python=LEVEE_RUN, env={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})

@@ -55,9 +55,10 @@ std::string statistics_json(Process& process) {
   }
   std::snprintf(buffer, sizeof buffer,
                 "], \"modelled_seconds\": %.6f, \"host_seconds\": %.6f, \"violations\": %" PRIu64
-                ", \"calls\": {",
+                ", \"lost_bytes\": %" PRIu64 ", \"calls\": {",
                 seconds(process.model().now() - started_modelled),
-                seconds(base::Clock::monotonic() - started_real), process.model().hazard_count());
+                seconds(base::Clock::monotonic() - started_real), process.model().hazard_count(),
+                process.backing().lost().value);
   out += buffer;
   bool is_first = true;
   for (const auto& [name, count] : call_counts()) {
@@ -76,6 +77,13 @@ std::string statistics_text(Process& process) {
     std::snprintf(buffer, sizeof buffer,
                   "simgpu: GPU %d of %.2f GiB: %.3f GiB used at its peak, %.3f GiB at the end\n", i,
                   gib(use.total), gib(use.peak_used), gib(use.used));
+    out += buffer;
+  }
+  if (const Bytes lost = process.backing().lost(); lost.value != 0) {
+    std::snprintf(buffer, sizeof buffer,
+                  "simgpu: %.3f GiB of copies were not kept and read as zero (--backing full keeps "
+                  "them, %.3f GiB are held)\n",
+                  gib(lost), gib(process.backing().held()));
     out += buffer;
   }
   std::snprintf(buffer, sizeof buffer, "simgpu: %.3f s modelled, %.3f s real\nsimgpu: calls:",

@@ -186,6 +186,10 @@ def _enter_main_door() -> None:
         ) from None
     try:
         _torch.install()
+    except ValueError as error:  # PyTorch reads its own settings at its allocator's first use
+        raise LeveeError(
+            f"PYTORCH_CUDA_ALLOC_CONF (PYTORCH_ALLOC_CONF) cannot be used: {str(error).splitlines()[0]}"
+        ) from None
     except RuntimeError as error:
         raise LeveeError(_STARTED if "initialized" in str(error) else str(error)) from None
     if settings.is_caching_off():

@@ -1,9 +1,10 @@
 // Time: streams as queues, events, the legacy stream, waiting; and the clock itself.
-#include "tests/unit/device/sim/model_fixture.h"
-
+#include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "allocator/base/clock.h"
+#include "tests/unit/device/sim/model_fixture.h"
 
 namespace levee::device::sim {
 namespace {
@@ -198,11 +199,45 @@ TEST_F(Streams, TheHostClockRunsWithTheHostAndAheadOfIt) {
   const Nanos before = real.now();
   EXPECT_LT((before - host_before).value, 1'000'000'000);
   Work work;
-  work.duration = Nanos{3'600'000'000'000 / 60};  // a minute, which nobody sleeps
+  work.duration = Nanos{500'000'000'000 / 60};  // a minute, which nobody sleeps
   ASSERT_TRUE(real.enqueue(kGpu, s, CallKind::kLaunchKernel, work).ok());
   ASSERT_TRUE(real.synchronize_stream(kGpu, s).ok());
   EXPECT_GE(real.now() - before, work.duration);
   EXPECT_LT((base::Clock::monotonic() - host_before).value, 30'000'000'000);
+}
+
+TEST(PacedModel, WaitsTakeTheirTimeOnlyWhilePaced) {
+  ModelConfig config = small_config();
+  config.clock = ClockMode::kHost;
+  GpuModel model(config);
+  Work work;
+  work.duration = Nanos{30'000'000};
+  const auto wait = [&] {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_TRUE(model.enqueue(kGpu, kLegacy, CallKind::kLaunchKernel, work).ok());
+    EXPECT_TRUE(model.synchronize_device(kGpu).ok());
+    return std::chrono::steady_clock::now() - begin;
+  };
+  // Lower bounds alone for what sleeps; a loaded machine may take longer.
+  auto shortest = wait();
+  for (int i = 0; i < 5; ++i) shortest = std::min(shortest, wait());
+  EXPECT_LT(shortest, std::chrono::milliseconds(30));
+  model.set_paced(true);
+  EXPECT_GE(wait(), std::chrono::milliseconds(29));
+  model.set_paced(false);
+  shortest = wait();
+  for (int i = 0; i < 5; ++i) shortest = std::min(shortest, wait());
+  EXPECT_LT(shortest, std::chrono::milliseconds(30));
+}
+
+TEST(PacedModel, AManualClockIsNeverPaced) {
+  ModelConfig config = small_config();
+  GpuModel model(config);
+  model.set_paced(true);
+  Work work;
+  work.duration = Nanos{500'000'000'000};
+  ASSERT_TRUE(model.enqueue(kGpu, kLegacy, CallKind::kLaunchKernel, work).ok());
+  EXPECT_TRUE(model.synchronize_device(kGpu).ok());  // minutes, at once
 }
 
 }  // namespace
