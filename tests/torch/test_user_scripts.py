@@ -1,4 +1,7 @@
-"""Scripts as people have them, unchanged: PyTorch alone, then under `levee run`; they end alike and ask for the same memory."""
+"""Scripts as people have them, unchanged: PyTorch alone, then under `levee run`.
+
+They end alike and ask for the same memory.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,7 @@ def test_it_asks_for_the_same_memory(pair: dict) -> None:
             assert levee[key] == own[key] > 0, key
     for key in ("num_ooms", "num_alloc_retries"):
         assert levee[key] == 0
-    assert levee["reserved_bytes.all.peak"] <= own["reserved_bytes.all.peak"]
+    # Jobs of some 30 MiB: a page more or less for each kind of block is all that reserved memory can tell.
+    assert levee["reserved_bytes.all.peak"] <= own["reserved_bytes.all.peak"] + (4 << 20)
     most = 1.02 * own["allocated_bytes.all.current"] + 4096
     assert levee["allocated_bytes.all.current"] <= most

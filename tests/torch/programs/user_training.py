@@ -1,5 +1,8 @@
-"""A training as people write it: loader workers, pinned batches of changing length, autocast with GradScaler, a convolution in
-channels_last, clipping, a schedule, checkpoints, a profiler. Knows nothing of levee."""
+"""A training as people write it. Knows nothing of levee.
+
+Loader workers, pinned batches of changing length, autocast with GradScaler, a convolution in channels_last,
+clipping, a schedule, checkpoints, a profiler.
+"""
 
 import json
 import sys
