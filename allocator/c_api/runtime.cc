@@ -12,6 +12,7 @@
 #include <mutex>
 #include <utility>
 
+#include "allocator/base/attributes.h"
 #include "allocator/base/clock.h"
 #include "allocator/c_api/config_reader.h"
 #include "allocator/c_api/process_runtime.h"
@@ -28,6 +29,18 @@ void adopt_simulated_clock() {
   using Now = std::int64_t (*)();
   static const auto now = reinterpret_cast<Now>(dlsym(RTLD_DEFAULT, "simgpu_now_ns"));
   if (now != nullptr) base::Clock::replace_source([] { return Nanos{now()}; });
+}
+
+// The runtime's lock is held across a fork, from one of these to another, which no analysis of
+// single functions can follow.
+void before_fork() LEVEE_NO_THREAD_SAFETY_ANALYSIS {
+  g_runtime.load()->before_fork();
+}
+void after_fork_in_parent() LEVEE_NO_THREAD_SAFETY_ANALYSIS {
+  g_runtime.load()->after_fork_in_parent();
+}
+void after_fork_in_child() LEVEE_NO_THREAD_SAFETY_ANALYSIS {
+  g_runtime.load()->after_fork_in_child();
 }
 
 }  // namespace
@@ -47,9 +60,7 @@ Result<Runtime*> Runtime::start(const Config& config) {
   adopt_simulated_clock();
   auto* made = new c_api::ProcessRuntime(config, c_api::real_parts());
   g_runtime.store(made, std::memory_order_release);
-  pthread_atfork([] { g_runtime.load()->before_fork(); },
-                 [] { g_runtime.load()->after_fork_in_parent(); },
-                 [] { g_runtime.load()->after_fork_in_child(); });
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   // What was recorded last reaches the file even if nobody asks.
   std::atexit([] { static_cast<void>(g_runtime.load()->flush()); });
   return static_cast<Runtime*>(made);

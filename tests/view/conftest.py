@@ -86,10 +86,13 @@ class View:
         self.page = page
         self.requests: list[str] = []
         self.errors: list[str] = []
+        # How long a page takes is asked where it is the question; elsewhere a busy machine
+        # (compilers beside the tests: more than 30 s were seen) must not decide.
+        page.set_default_timeout(180_000)
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
-    def open(self, url: str, timeout: int = 60_000) -> None:
+    def open(self, url: str, timeout: int = 180_000) -> None:
         self.page.goto(url)
         self.page.wait_for_selector(
             "#levee[data-state=ready], #levee[data-state=failed]", timeout=timeout
