@@ -28,6 +28,7 @@
 #include "allocator/record/trace_reader.h"
 #include "torch_plugin/bindings/core_analysis_columns.h"
 #include "torch_plugin/bindings/core_bindings.h"
+#include "torch_plugin/bindings/levee_error.h"
 
 namespace py = pybind11;
 
@@ -35,12 +36,6 @@ namespace levee::bindings {
 namespace {
 
 using analysis::TraceFacts;
-
-[[noreturn]] void raise_error(const std::string& sentence) {
-  const py::object type = py::module_::import("levee.errors").attr("LeveeError");
-  PyErr_SetString(type.ptr(), sentence.c_str());
-  throw py::error_already_set();
-}
 
 std::unique_ptr<record::TraceReader> open_reader(const std::string& path) {
   std::string why;

@@ -10,6 +10,7 @@
 #include "allocator/analysis/oom_text.h"
 #include "allocator/export/report_json.h"
 #include "allocator/record/trace_reader.h"
+#include "torch_plugin/bindings/levee_error.h"
 
 namespace py = pybind11;
 
@@ -17,12 +18,6 @@ namespace levee::bindings {
 namespace {
 
 using analysis::TraceFacts;
-
-[[noreturn]] void raise_error(const std::string& sentence) {
-  const py::object type = py::module_::import("levee.errors").attr("LeveeError");
-  PyErr_SetString(type.ptr(), sentence.c_str());
-  throw py::error_already_set();
-}
 
 // A numpy array with one number a row.
 template <typename T, typename Rows, typename Get>

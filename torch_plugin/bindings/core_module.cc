@@ -12,18 +12,13 @@
 
 #include "allocator/c_api/levee.h"
 #include "torch_plugin/bindings/core_bindings.h"
+#include "torch_plugin/bindings/levee_error.h"
 #include "torch_plugin/bindings/python_stack.h"
 
 namespace py = pybind11;
 
 namespace levee::bindings {
 namespace {
-
-[[noreturn]] void raise_error(const std::string& sentence) {
-  const py::object type = py::module_::import("levee.errors").attr("LeveeError");
-  PyErr_SetString(type.ptr(), sentence.c_str());
-  throw py::error_already_set();
-}
 
 void require(int code) {
   if (code != LEVEE_OK) raise_error(levee_last_error());

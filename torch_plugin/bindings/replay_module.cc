@@ -22,17 +22,12 @@
 #include "bench/replay/readers/recording.h"
 #include "bench/replay/result_json.h"
 #include "bench/replay/runner.h"
+#include "torch_plugin/bindings/levee_error.h"
 
 namespace py = pybind11;
 
 namespace levee::bindings {
 namespace {
-
-[[noreturn]] void raise_error(const std::string& sentence) {
-  const py::object type = py::module_::import("levee.errors").attr("LeveeError");
-  PyErr_SetString(type.ptr(), sentence.c_str());
-  throw py::error_already_set();
-}
 
 /// A trace and what is computed from it once.
 struct Recording {
