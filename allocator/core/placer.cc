@@ -622,6 +622,17 @@ void Placer::put_back(const Exact& exact, PoolIndex pool) {
 }
 
 // A block that waits for other streams has kept its bytes, and its record its uses.
+// What is restored is asked for as it once was.
+Request Placer::request_of(const Exact& exact, PoolIndex pool_index) {
+  Request request;
+  request.requested = exact.requested;
+  request.bytes = exact.bytes;
+  request.stream = exact.stream;
+  request.pool = pool_index;
+  request.use = UseKind::kRestore;
+  return request;
+}
+
 bool Placer::revive(const Exact& exact, PoolIndex pool_index) {
   BlockRecord* block =
       state_.waiting.take_if([&](const BlockRecord& b) { return b.addr == exact.addr; });
@@ -634,12 +645,7 @@ bool Placer::revive(const Exact& exact, PoolIndex pool_index) {
   pool.active_bytes -= block->bytes;
   const StampSet pending = block->pending;
   block->pending.clear();
-  Request request;
-  request.requested = exact.requested;
-  request.bytes = exact.bytes;
-  request.stream = exact.stream;
-  request.pool = pool_index;
-  request.use = UseKind::kRestore;
+  const Request request = request_of(exact, pool_index);
   if (exact.kind == BlockKind::kObject) {
     Slab* slab = block->chunk->slab_at(block->addr);
     const std::uint32_t index = object_at(slab->size_class, block->addr - slab->base);
@@ -664,12 +670,7 @@ bool Placer::place_at(const Exact& exact, PoolIndex pool_index, Order order_of_s
   if (!state_.space.is_zone(exact.zone.value)) return false;
   const Zone& zone = state_.space.zone(exact.zone);
   if (zone.pool != pool_index || !zone.holds(exact.addr)) return false;
-  Request request;
-  request.requested = exact.requested;
-  request.bytes = exact.bytes;
-  request.stream = exact.stream;
-  request.pool = pool_index;
-  request.use = UseKind::kRestore;
+  const Request request = request_of(exact, pool_index);
   const bool is_ordered = order_of_streams == Order::kHeld;
   const auto order_after = [&](const auto& stamps) {
     return is_ordered || order(exact.stream, exact.bytes, [&](auto&& visit) {

@@ -123,6 +123,7 @@ class Placer {
   enum class Order : std::uint8_t { kNeeded, kHeld };
   bool place_at(const Exact& exact, PoolIndex pool, Order order);
   bool revive(const Exact& exact, PoolIndex pool);
+  static Request request_of(const Exact& exact, PoolIndex pool_index);
 
   Served serve_in(const Request& request, Pool& pool);
   Served serve_object(const Request& request, Pool& pool);

@@ -282,16 +282,16 @@ void UseMap::hand_out(Frame& frame, std::uint32_t begin, std::uint32_t end, cons
   replace(frame, begin, end, open);
 }
 
-void UseMap::hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t end,
-                               const NewUse& use, const Report& report) {
+template <typename IsFine>
+void UseMap::hand_to_graph(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+                           const Use& owner, const Report& report, const IsFine& is_fine) {
   const Span span = split(frame, begin, end);
-  const Use owner = make(use, Use::kWrites | Use::kOpen);
   bool reported = false;
   for (std::size_t i = span.first; i < span.last; ++i) {
     Interval& interval = frame.intervals[i];
     if (!reported) {
       reported = any_use(interval, [&](const Use& earlier) {
-        if (!earlier.is_open() && is_ordered(earlier, use)) return false;
+        if (is_fine(earlier)) return false;
         report(Conflict{earlier.is_open() ? HazardKind::kLiveTwice : unordered(earlier, use),
                         interval.begin, interval.end, earlier});
         return true;
@@ -304,6 +304,12 @@ void UseMap::hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t 
   }
   fill_gaps(frame, begin, end, owner);
   merge(frame, begin, end);
+}
+
+void UseMap::hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t end,
+                               const NewUse& use, const Report& report) {
+  hand_to_graph(frame, begin, end, use, make(use, Use::kWrites | Use::kOpen), report,
+                [&](const Use& earlier) { return !earlier.is_open() && is_ordered(earlier, use); });
 }
 
 void UseMap::share(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use) {
@@ -323,28 +329,13 @@ void UseMap::share(Frame& frame, std::uint32_t begin, std::uint32_t end, const N
 
 void UseMap::restore(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
                      const Report& report) {
-  const Span span = split(frame, begin, end);
   Use owner;
   owner.via = use.via;
   owner.stream = use.stream;
   owner.flags =
       Use::kWrites | Use::kOpen | Use::kCaptured;  // of a capture that has ended: number 0
-  bool reported = false;
-  for (std::size_t i = span.first; i < span.last; ++i) {
-    Interval& interval = frame.intervals[i];
-    if (!reported) {
-      reported = any_use(interval, [&](const Use& earlier) {
-        if (!earlier.is_open()) return false;
-        report(Conflict{HazardKind::kLiveTwice, interval.begin, interval.end, earlier});
-        return true;
-      });
-    }
-    drop_uses(interval, use.via,
-              [](const Use& earlier) { return earlier.is_captured() || earlier.is_open(); });
-    add_use(interval, owner);
-  }
-  fill_gaps(frame, begin, end, owner);
-  merge(frame, begin, end);
+  hand_to_graph(frame, begin, end, use, owner, report,
+                [](const Use& earlier) { return !earlier.is_open(); });
 }
 
 void UseMap::give_back(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use) {

@@ -131,6 +131,11 @@ class UseMap {
 
   void hand_out(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
                 const Report& report);
+  /// The bytes are the owner's, who lives in a graph; the first earlier use that is not fine is
+  /// reported.
+  template <typename IsFine>
+  void hand_to_graph(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
+                     const Use& owner, const Report& report, const IsFine& is_fine);
   void hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
                          const Report& report);
   void share(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use);
