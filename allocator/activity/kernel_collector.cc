@@ -280,7 +280,7 @@ std::unique_ptr<KernelCollector> KernelCollector::start(record::TraceRecorder& r
     return nullptr;
   }
   CuptiLibrary cupti;
-  if (!cupti.load(options.library, options.folders, why)) {
+  if (!cupti.load(options.cupti_library, options.folders, why)) {
     *why = "Kernels are not timed: " + *why;
     return nullptr;
   }

@@ -25,7 +25,7 @@ namespace levee::activity {
 class KernelCollector {
  public:
   struct Options {
-    std::string library;  ///< this libcupti and no other; empty = find one
+    std::string cupti_library;  ///< this libcupti and no other; empty = find one
     /// Where to look for libcupti if it is neither loaded nor on the loader's path.
     std::vector<std::string> folders = {"/usr/local/cuda/extras/CUPTI/lib64",
                                         "/usr/local/cuda/lib64"};

@@ -35,7 +35,7 @@ class KernelCollectorTest : public ::testing::Test {
     record::TraceRecorder::Options recording;
     recording.path = (folder / "run.levee").string();
     recorder = record::TraceRecorder::create(recording);
-    options.library = LEVEE_FAKE_CUPTI;
+    options.cupti_library = LEVEE_FAKE_CUPTI;
     options.flush_interval = 3'600'000_ms;  // by hand
   }
   ~KernelCollectorTest() override {
@@ -271,11 +271,11 @@ TEST_F(KernelCollectorTest, AKindThatIsRefusedUndoesTheOthers) {
 }
 
 TEST_F(KernelCollectorTest, ALibraryThatIsMissingOrNoCuptiIsSaidSo) {
-  options.library = "/nowhere/libcupti.so.13";
+  options.cupti_library = "/nowhere/libcupti.so.13";
   EXPECT_THAT(
       refusal(),
       HasSubstr("Kernels are not timed: CUPTI cannot be loaded from /nowhere/libcupti.so.13"));
-  options.library = "libm.so.6";
+  options.cupti_library = "libm.so.6";
   EXPECT_THAT(refusal(), HasSubstr("This CUPTI has no cuptiGetTimestamp"));
 }
 
