@@ -1,4 +1,4 @@
-"""The command `levee replay` in processes of its own, and recordings that real PyTorch made on simgpu."""
+"""`levee replay`, and recordings that real PyTorch made on simgpu."""
 
 from __future__ import annotations
 
@@ -13,22 +13,6 @@ from typing import Any, Callable
 import pytest
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="session")
-def levee() -> Callable[..., tuple[int, str, str]]:
-    """levee(*arguments): exit code, stdout, stderr."""
-
-    def run(*arguments: Any, timeout: int = 120) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "levee", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    return run
 
 
 @pytest.fixture(scope="session")

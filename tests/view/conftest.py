@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,22 +46,6 @@ def traces(make_trace, tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("traces")
     kinds = ("storms", "calm", "cut")
     return {kind: make_trace(folder / f"{kind}.levee", kind) for kind in kinds}
-
-
-@pytest.fixture(scope="session")
-def levee():
-    """levee(*arguments): the command, in a process of its own. Returns (exit code, stdout, stderr)."""
-
-    def run(*arguments, timeout: int = 120) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "levee", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    return run
 
 
 @pytest.fixture(scope="session")

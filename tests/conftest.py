@@ -1,0 +1,25 @@
+"""Fixtures that tests of several folders share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any, Callable
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def levee() -> Callable[..., tuple[int, str, str]]:
+    """levee(*arguments): the command, in a process of its own. Returns (exit code, stdout, stderr)."""
+
+    def run(*arguments: Any, timeout: int = 120) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "levee", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return run
