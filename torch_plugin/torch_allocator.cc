@@ -21,11 +21,6 @@ constexpr size_t kExabyte = 1ULL << 60;
 
 std::atomic<TorchAllocator*> g_installed{nullptr};
 
-c10::DeviceIndex current_device() {
-  c10::DeviceIndex device = 0;
-  C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
-  return device;
-}
 /// Runs whatever asked PyTorch to be told when memory runs short (CUDA IPC's collector is one).
 bool run_free_memory_callbacks() {
   bool freed = false;
@@ -146,6 +141,12 @@ levee::Allocator& TorchAllocator::allocator_slow(c10::DeviceIndex device) {
   only_.store(is_first ? &allocator : nullptr, std::memory_order_release);
   allocators_[device].store(&allocator, std::memory_order_release);
   return allocator;
+}
+
+c10::DeviceIndex TorchAllocator::current_device_slow() const {
+  c10::DeviceIndex device = 0;
+  C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+  return device;
 }
 
 void* TorchAllocator::allocate_on(c10::DeviceIndex device, size_t bytes, cudaStream_t stream) {

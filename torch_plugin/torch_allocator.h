@@ -127,6 +127,9 @@ class TorchAllocator final : public cca::CUDAAllocator {
   static void delete_block(void* pointer) noexcept;
   static void delete_uncached(void* pointer) noexcept;
 
+  /// The calling thread's device. Where there is only one, CUDA need not be asked.
+  c10::DeviceIndex current_device() const { return device_count_ == 1 ? 0 : current_device_slow(); }
+  c10::DeviceIndex current_device_slow() const;
   void* allocate_on(c10::DeviceIndex device, size_t bytes, cudaStream_t stream);
   levee::Allocator& allocator_of(c10::DeviceIndex device);
   levee::Allocator& allocator_slow(c10::DeviceIndex device);

@@ -7,6 +7,7 @@
 namespace levee::base {
 
 constinit std::atomic<Clock::Source> Clock::source_{&Clock::monotonic};
+constinit std::atomic<Clock::Ahead> Clock::ahead_{nullptr};
 
 Nanos Clock::monotonic() {
   timespec time{};
@@ -14,11 +15,14 @@ Nanos Clock::monotonic() {
   return Nanos{static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec};
 }
 
-bool Clock::replace_source(Source source) {
+bool Clock::replace_source(Source source, Ahead ahead) {
   LEVEE_CHECK(source != nullptr);
   Source expected = &monotonic;
-  return source_.compare_exchange_strong(expected, source, std::memory_order_relaxed) ||
-         expected == source;
+  if (source_.compare_exchange_strong(expected, source, std::memory_order_relaxed)) {
+    ahead_.store(ahead, std::memory_order_release);
+    return true;
+  }
+  return expected == source;
 }
 
 }  // namespace levee::base

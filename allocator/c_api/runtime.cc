@@ -28,7 +28,10 @@ std::atomic<c_api::ProcessRuntime*> g_runtime{nullptr};
 void adopt_simulated_clock() {
   using Now = std::int64_t (*)();
   static const auto now = reinterpret_cast<Now>(dlsym(RTLD_DEFAULT, "simgpu_now_ns"));
-  if (now != nullptr) base::Clock::replace_source([] { return Nanos{now()}; });
+  if (now == nullptr) return;
+  const auto ahead =
+      reinterpret_cast<base::Clock::Ahead>(dlsym(RTLD_DEFAULT, "simgpu_clock_ahead"));
+  base::Clock::replace_source([] { return Nanos{now()}; }, ahead);
 }
 
 // The runtime's lock is held across a fork, from one of these to another, which no analysis of

@@ -48,6 +48,29 @@ bool ticks_are_usable() {
 #endif
 }
 
+CounterMoment counter_moment() {
+  CounterMoment best;
+  std::uint64_t best_width = UINT64_MAX;
+  for (int i = 0; i < kAnchorTries; ++i) {
+    const std::uint64_t before = read_ticks() & ~kTickStamp;
+    const std::int64_t time = base::Clock::monotonic().value;
+    const std::uint64_t width = (read_ticks() & ~kTickStamp) - before;
+    if (width < best_width) {
+      best_width = width;
+      best = {before + width / 2, time};
+    }
+  }
+  return best;
+}
+
+TickSource::TickSource(const std::int64_t* ahead, CounterMoment begin) : ahead_(ahead) {
+  constexpr std::int64_t kLeastNs = 2'000'000;
+  CounterMoment end = counter_moment();
+  while (end.host_ns - begin.host_ns < kLeastNs) end = counter_moment();
+  ticks_per_ns_ = static_cast<double>(end.ticks - begin.ticks) /
+                  static_cast<double>(end.host_ns - begin.host_ns);
+}
+
 Nanos StampClock::add_anchor() {
   if (!uses_ticks_) return base::Clock::now();
   // The tightest of some tries: a thread that is put aside between the reads would shift all
@@ -55,9 +78,9 @@ Nanos StampClock::add_anchor() {
   Anchor best;
   std::uint64_t best_width = UINT64_MAX;
   for (int i = 0; i < kAnchorTries; ++i) {
-    const std::uint64_t before = read_ticks() & ~kTickStamp;
+    const std::uint64_t before = ticks_.read() & ~kTickStamp;
     const std::int64_t time = base::Clock::now().value;
-    const std::uint64_t after = read_ticks() & ~kTickStamp;
+    const std::uint64_t after = ticks_.read() & ~kTickStamp;
     if (after - before < best_width) {
       best_width = after - before;
       best = {before + best_width / 2, time};

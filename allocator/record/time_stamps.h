@@ -35,13 +35,44 @@ inline std::uint64_t read_ticks() {
 #endif
 }
 
+/// Reads the counter and CLOCK_MONOTONIC as close together as some tries can.
+struct CounterMoment {
+  std::uint64_t ticks = 0;
+  std::int64_t host_ns = 0;
+};
+CounterMoment counter_moment();
+
+/// Stamps of ticks. On a clock that is CLOCK_MONOTONIC plus a number (a simulated GPU's), that
+/// number is added, in ticks: such stamps jump with the clock and run at the counter's rate.
+class TickSource {
+ public:
+  TickSource() = default;
+  /// Measures the counter's rate since `begin`; waits until that was two milliseconds ago, so that
+  /// the rate is right to some 1e-5: what a stamp may be off within one interval of anchors.
+  TickSource(const std::int64_t* ahead, CounterMoment begin);
+
+  bool is_counter_alone() const { return ahead_ == nullptr; }
+  std::uint64_t read() const {
+    if (ahead_ == nullptr) return read_ticks();
+    const auto ahead = static_cast<double>(__atomic_load_n(ahead_, __ATOMIC_RELAXED));
+    return (read_ticks() + static_cast<std::uint64_t>(ahead * ticks_per_ns_)) | kTickStamp;
+  }
+
+ private:
+  const std::int64_t* ahead_ = nullptr;
+  double ticks_per_ns_ = 0;
+};
+
 /// A load or store can overtake a counter read by no more than the processor looks ahead: some
 /// hundred instructions.
 inline constexpr Nanos kMaxStampInversion{1000};
 
 class StampClock {
  public:
-  explicit StampClock(bool uses_ticks) : uses_ticks_(uses_ticks) { add_anchor(); }
+  explicit StampClock(bool uses_ticks, TickSource ticks = {})
+      : uses_ticks_(uses_ticks), ticks_(ticks) {
+    add_anchor();
+  }
 
   /// Reads both clocks. Returns the Clock's time.
   Nanos add_anchor();
@@ -67,6 +98,7 @@ class StampClock {
   Nanos time_of_ticks(std::uint64_t ticks) const;
 
   bool uses_ticks_;
+  TickSource ticks_;
   std::vector<Line> lines_;  // from each anchor to the next, the newest last; at most kMaxLines
 };
 

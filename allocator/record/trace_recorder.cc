@@ -57,12 +57,11 @@ std::unique_ptr<TraceRecorder> TraceRecorder::create(Options options) {
 TraceRecorder::TraceRecorder(Options options)
     : options_(std::move(options)),
       id_(g_next_id.fetch_add(1, std::memory_order_relaxed)),
+      began_(ticks_are_usable() ? counter_moment() : CounterMoment{}),
       pool_(options_.ring_memory),
       logs_(kMaxLogs),
       names_(options_.cap.value == 0 ? kMostText
-                                     : std::min(kMostText, Bytes{options_.cap.value / 8})) {
-  ticks_are_usable();  // asks the system once, here and not in the first event
-}
+                                     : std::min(kMostText, Bytes{options_.cap.value / 8})) {}
 
 TraceRecorder::~TraceRecorder() {
   finish();
@@ -85,7 +84,7 @@ TraceRecorder::~TraceRecorder() {
 }
 
 std::uint64_t TraceRecorder::stamp() const noexcept {
-  return uses_ticks_.load(std::memory_order_relaxed) ? read_ticks() : clock_stamp();
+  return uses_ticks_.load(std::memory_order_acquire) ? ticks_.read() : clock_stamp();
 }
 
 void TraceRecorder::record(EventKind kind, LaneId lane, std::uint64_t a, std::uint64_t b,
@@ -196,11 +195,17 @@ bool TraceRecorder::keep_early(ThreadLog& log, const Event& event) noexcept {
 void TraceRecorder::start_writer() noexcept {
   Phase expected = Phase::kIdle;
   if (!phase_.compare_exchange_strong(expected, Phase::kStarting)) return;
-  const bool uses_ticks =
-      options_.stamps == StampSource::kAuto && ticks_are_usable() && !base::Clock::is_replaced();
-  uses_ticks_.store(uses_ticks, std::memory_order_relaxed);
-  if (uses_ticks) id_with_ticks_.store(id_, std::memory_order_relaxed);
-  clock_ = std::make_unique<StampClock>(uses_ticks);
+  bool uses_ticks = options_.stamps == StampSource::kAuto && ticks_are_usable();
+  if (uses_ticks && base::Clock::is_replaced()) {
+    const std::int64_t* ahead = base::Clock::ahead();
+    uses_ticks = ahead != nullptr;
+    if (uses_ticks) ticks_ = TickSource(ahead, began_);
+  }
+  uses_ticks_.store(uses_ticks, std::memory_order_release);
+  if (uses_ticks && ticks_.is_counter_alone()) {
+    id_with_ticks_.store(id_, std::memory_order_relaxed);
+  }
+  clock_ = std::make_unique<StampClock>(uses_ticks, ticks_);
 
   // No signal of the program is for this thread.
   sigset_t all;

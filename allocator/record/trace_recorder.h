@@ -35,7 +35,8 @@
 namespace levee::record {
 
 enum class StampSource : std::uint8_t {
-  kAuto,   ///< the processor's counter where it can be trusted and the Clock is the host's
+  kAuto,   ///< the processor's counter where it can be trusted and the Clock is the host's, or the
+           ///< host's plus a number
   kClock,  ///< the Clock, always
 };
 
@@ -139,9 +140,11 @@ class TraceRecorder final : public Recorder {
 
   const Options options_;
   const std::uint64_t id_;  // never reused, so that a stale thread-local pointer is noticed
+  const CounterMoment began_;
+  TickSource ticks_;  // set before `uses_ticks_`
   std::atomic<bool> uses_ticks_{false};
   std::atomic<std::uint64_t> id_with_ticks_{
-      UINT64_MAX};  // `id_` while stamps are ticks, else no recorder's
+      UINT64_MAX};  // `id_` while stamps are the counter alone, else no recorder's
   std::atomic<Phase> phase_{Phase::kIdle};
   std::atomic<bool> is_child_{false};
   std::atomic<bool> has_failed_{false};

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SIMGPU_ABI_VERSION 1
+#define SIMGPU_ABI_VERSION 2
 
 #if defined(__GNUC__)
 #  define SIMGPU_API __attribute__((visibility("default")))
@@ -43,6 +43,9 @@ SIMGPU_API int simgpu_current_device(void); /* of the calling thread, as cudaGet
  * Nanoseconds; never goes back. Starts near CLOCK_MONOTONIC. Reading it costs as much as reading
  * that clock. */
 SIMGPU_API int64_t simgpu_now_ns(void);
+/* Where the simulation keeps how far its clock is ahead of CLOCK_MONOTONIC, in nanoseconds: a
+ * number that only grows, to be read with one atomic load. NULL while CUDA was not used yet. */
+SIMGPU_API const int64_t* simgpu_clock_ahead(void);
 /* A number from SIMGPU_SET ("name=value,name=64MiB"), or `otherwise` if it is not given there. */
 SIMGPU_API uint64_t simgpu_setting(const char* name, uint64_t otherwise);
 

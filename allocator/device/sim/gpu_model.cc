@@ -240,6 +240,9 @@ void GpuModel::lose_device(DeviceId device, Native error) {
   state_->on(device).lost = error;
 }
 
+const std::int64_t* GpuModel::clock_ahead() const {
+  return state_->clock.ahead();
+}
 Nanos GpuModel::now() const {
   return state_->clock.now();
 }

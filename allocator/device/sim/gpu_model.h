@@ -267,7 +267,10 @@ class GpuModel {
   void lose_device(DeviceId device, Native error);
 
   // ---- Clock
-  Nanos now() const;       ///< lock-free; never goes back
+  Nanos now() const;  ///< lock-free; never goes back
+  /// Where the model keeps what its clock is ahead of CLOCK_MONOTONIC, in ns, to be read
+  /// atomically; null where it is not that clock plus a number.
+  const std::int64_t* clock_ahead() const;
   void advance(Nanos by);  ///< the host is busy, or asleep, for this long
   /// Moves the clock to the end of everything enqueued (late events aside). No call, no order:
   /// nothing becomes *known* done.

@@ -27,6 +27,11 @@ class VirtualClock {
     const std::int64_t ahead = ahead_.load(std::memory_order_relaxed);
     return Nanos{mode_ == ClockMode::kManual ? ahead : base::Clock::monotonic().value + ahead};
   }
+  /// Where it keeps what it is ahead of CLOCK_MONOTONIC; null in manual mode. Read it atomically.
+  const std::int64_t* ahead() const {
+    static_assert(decltype(ahead_)::is_always_lock_free && sizeof(ahead_) == sizeof(std::int64_t));
+    return mode_ == ClockMode::kManual ? nullptr : reinterpret_cast<const std::int64_t*>(&ahead_);
+  }
   void add(Nanos by) {
     if (paced_.load(std::memory_order_relaxed)) {
       take_real_time(by);

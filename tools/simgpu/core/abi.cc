@@ -79,6 +79,11 @@ int64_t simgpu_now_ns(void) {
   return process != nullptr ? process->model().now().value : levee::base::Clock::monotonic().value;
 }
 
+const int64_t* simgpu_clock_ahead(void) {
+  Process* process = Process::running();
+  return process != nullptr ? process->model().clock_ahead() : nullptr;
+}
+
 uint64_t simgpu_setting(const char* name, uint64_t otherwise) {
   const auto& named = simgpu::settings().named;
   const auto at = named.find(std::string_view(name));
