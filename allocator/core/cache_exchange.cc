@@ -69,14 +69,6 @@ void Placer::fill_cache(ThreadCache& cache, SizeClass c, StreamIndex stream) {
                shelf->objects[c.value].begin() + shelf->count[c.value]);
 }
 
-Placer::FreedObject Placer::object_kind(DeviceAddr addr) const {
-  const GranuleEntry entry = state_.blocks.lookup(addr);
-  if (!entry.is_chunk() || entry.chunk()->pool != kDefaultPool) return {};
-  const Slab* slab = entry.chunk()->slab_at(addr);
-  if (slab == nullptr) return {};
-  return {true, slab->size_class, slab->stream};
-}
-
 void Placer::relieve_cache(ThreadCache& cache, SizeClass c, StreamIndex stream) {
   ThreadCache::Shelf* shelf = shelf_for(cache, stream);
   if (shelf != nullptr && shelf->count[c.value] == ThreadCache::capacity(c)) {

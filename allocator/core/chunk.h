@@ -17,6 +17,7 @@
 #include <levee/units.h>
 
 #include "allocator/core/block.h"
+#include "allocator/core/first_at_least.h"
 #include "allocator/core/ids.h"
 #include "allocator/core/size_class.h"
 #include "allocator/core/stamp.h"
@@ -67,6 +68,7 @@ struct Chunk {
   static constexpr std::uint32_t kCells = 32;      // of 64 KiB
   static constexpr std::uint32_t kGranules = 128;  // of 16 KiB: a range begins in each at most once
   static constexpr std::uint32_t kMostRuns = 130;
+  static constexpr std::uint32_t kRunRoom = kMostRuns + kSearchPadding;
 
   DeviceAddr base;
   ZoneIndex zone;
@@ -78,15 +80,20 @@ struct Chunk {
   std::uint32_t longest_units = 0;  ///< longest free run, exact
   std::uint32_t run_count = 0;
   StampSet stamps;
-  std::array<std::uint16_t, kMostRuns> run_begin{};
-  std::array<std::uint16_t, kMostRuns> run_units{};
+  std::uint32_t place = 0;  ///< of its heap: index in the list of chunks
+  std::array<std::uint16_t, kRunRoom> run_begin{};
+  std::array<std::uint16_t, kRunRoom> run_units{};
   /// Read without the pool lock for addresses of live objects, whose slab stays.
   std::array<std::atomic<Slab*>, kCells> slab_of_cell{};
   std::array<BlockRecord*, kGranules> range_at{};
 
   void reset(DeviceAddr at, ZoneIndex in_zone, Bytes offset, PoolIndex of_pool, StreamIndex stream);
   /// Lowest free stretch of `units` that begins at a multiple of `alignment_units`.
-  std::optional<std::uint32_t> find(std::uint32_t units, std::uint32_t alignment_units) const;
+  std::optional<std::uint32_t> find(std::uint32_t units, std::uint32_t alignment_units) const {
+    if (longest_units < units) return std::nullopt;
+    if (alignment_units == 1) return run_begin[first_at_least(run_units.data(), run_count, units)];
+    return find_aligned(units, alignment_units);
+  }
   void take(std::uint32_t begin, std::uint32_t units);
   void give_back(std::uint32_t begin, std::uint32_t units);
   bool is_free(std::uint32_t begin, std::uint32_t units) const;
@@ -103,7 +110,11 @@ struct Chunk {
   void validate() const;
 
  private:
+  std::optional<std::uint32_t> find_aligned(std::uint32_t units,
+                                            std::uint32_t alignment_units) const;
   void find_longest();
+  void remove_run(std::uint32_t i);
+  void insert_run(std::uint32_t i, std::uint32_t begin, std::uint32_t units);
 };
 
 }  // namespace levee::core

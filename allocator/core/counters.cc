@@ -26,35 +26,55 @@ void Counters::fold(ThreadCache& cache) {
     most[q] = std::max(counts.most[q].get(), now.given[q] - now.returned[q]);
   }
   now.rounding = counts.rounding.get();
-  const auto add = [&](StatArray& array, std::size_t q) {
-    for (const StatKind kind : {StatKind::kAll, StatKind::kSmall}) {
-      Stat& stat = array[static_cast<std::size_t>(kind)];
-      const std::int64_t others = stat.current - (before.given[q] - before.returned[q]);
-      stat.peak = std::max(stat.peak, others + most[q]);
-      stat.current = others + now.given[q] - now.returned[q];
-      stat.allocated += now.given[q] - before.given[q];
-      stat.freed += now.returned[q] - before.returned[q];
+  Tally& small = tallies_[index_of(StatKind::kSmall)];
+  for (std::size_t q = 0; q < kQuantities; ++q) {
+    const std::int64_t had = before.given[q] - before.returned[q];
+    const std::int64_t has = now.given[q] - now.returned[q];
+    for (Tally* tally : {&tallies_[0], &small}) {
+      const std::int64_t others = tally->level[q] - had;
+      tally->most[q] = std::max(tally->most[q], others + most[q]);
+      tally->level[q] = others + has;
     }
-  };
-  const std::int64_t others =
-      stats_.active_bytes[0].current - (before.given[1] - before.returned[1]);
-  peak_active_ = std::max(peak_active_, others + most[1]);
-  add(stats_.allocation, 0);
-  add(stats_.active, 0);
-  add(stats_.allocated_bytes, 1);
-  add(stats_.active_bytes, 1);
-  add(stats_.requested_bytes, 2);
+    small.came[q] += now.given[q] - before.given[q];
+  }
   stats_.slack_rounding_bytes += now.rounding - before.rounding;
   before = now;
 }
 
+void Counters::settle() const {
+  std::array<std::int64_t, kQuantities> came{};
+  for (std::size_t k = 1; k < tallies_.size(); ++k) {
+    for (std::size_t q = 0; q < kQuantities; ++q) came[q] += tallies_[k].came[q];
+  }
+  peak_active_ = std::max(peak_active_, stats_.active_bytes[0].current + all().most[1]);
+  for (std::size_t k = 0; k < tallies_.size(); ++k) {
+    const Tally& tally = tallies_[k];
+    const auto add = [&](StatArray& array, std::size_t q) {
+      Stat& stat = array[k];
+      const std::int64_t n = k == 0 ? came[q] : tally.came[q];
+      stat.peak = std::max(stat.peak, stat.current + tally.most[q]);
+      stat.current += tally.level[q];
+      stat.allocated += n;
+      stat.freed += n - tally.level[q];
+    };
+    add(stats_.allocation, 0);
+    add(stats_.active, 0);
+    add(stats_.allocated_bytes, 1);
+    add(stats_.active_bytes, 1);
+    add(stats_.requested_bytes, 2);
+  }
+  tallies_ = {};
+}
+
 void Counters::reset_peaks() {
+  settle();
   for_each_array(stats_, [](StatArray& array) {
     for (Stat& stat : array) stat.peak = stat.current;
   });
 }
 
 void Counters::reset_accumulated() {
+  settle();
   for_each_array(stats_, [](StatArray& array) {
     for (Stat& stat : array) stat.allocated = stat.freed = 0;
   });

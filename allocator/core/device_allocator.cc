@@ -30,20 +30,8 @@ DeviceAllocator::~DeviceAllocator() {
 
 // ---- The hot pair: the calling thread's cache
 
-Result<Block> DeviceAllocator::allocate(Bytes requested, StreamId stream, OomReport* report) {
-  // 0 wraps around and is none of the small ones.
-  if (requested.value - 1 < kSlabLimit.value) [[likely]] {
-    Block block;
-    if (allocate_cached(requested, stream, &block)) [[likely]]
-      return block;
-  }
-  if (state_->config.record_stacks) [[unlikely]] {
-    return allocate_with_stack_slow(requested, stream, report);
-  }
-  return allocate_shared(requested, stream, report);
-}
-
-inline bool DeviceAllocator::allocate_cached(Bytes requested, StreamId stream, Block* block) {
+LEVEE_ALWAYS_INLINE bool DeviceAllocator::allocate_cached(Bytes requested, StreamId stream,
+                                                          Block* block) {
   State& state = *state_;
   ThreadCache* cache = nullptr;
   const CacheUse use = state.cache_use.load(std::memory_order_acquire);
@@ -75,18 +63,24 @@ inline bool DeviceAllocator::allocate_cached(Bytes requested, StreamId stream, B
   return true;
 }
 
-Result<Block> DeviceAllocator::free(DeviceAddr addr) {
-  Block block;
-  if (free_cached(addr, &block)) [[likely]]
-    return block;
-  return free_shared(addr);
+Result<Block> DeviceAllocator::allocate(Bytes requested, StreamId stream, OomReport* report) {
+  // 0 wraps around and is none of the small ones.
+  if (requested.value - 1 < kSlabLimit.value) [[likely]] {
+    Block block;
+    if (allocate_cached(requested, stream, &block)) [[likely]]
+      return block;
+  }
+  if (state_->config.record_stacks) [[unlikely]] {
+    return allocate_with_stack_slow(requested, stream, report);
+  }
+  return allocate_shared(requested, stream, report);
 }
 
 // What is read of the block's chunk and slab stays while the block is live. For an address that is
 // no live block the answer may be any, but "cached" only if a slab says that somebody has it; all
 // else goes to the shared way, which knows. Two threads that give the same block back at once are
 // not told apart.
-inline bool DeviceAllocator::free_cached(DeviceAddr addr, Block* block) {
+LEVEE_ALWAYS_INLINE bool DeviceAllocator::free_cached(DeviceAddr addr, Block* block) {
   State& state = *state_;
   const GranuleEntry entry = state.blocks.lookup(addr);
   if (!entry.is_chunk()) return false;
@@ -121,6 +115,13 @@ inline bool DeviceAllocator::free_cached(DeviceAddr addr, Block* block) {
   cache->leave();
   *block = Block{addr, bytes, requested, stream, PoolId{}};
   return true;
+}
+
+Result<Block> DeviceAllocator::free(DeviceAddr addr) {
+  Block block;
+  if (free_cached(addr, &block)) [[likely]]
+    return block;
+  return free_shared(addr);
 }
 
 ThreadCache* DeviceAllocator::claim_cache_slow() {
@@ -214,10 +215,10 @@ void DeviceAllocator::guess(Request& request) {
 Result<Block> DeviceAllocator::free_shared(DeviceAddr addr) {
   PoolGuard guard(*state_);
   placer_.fold_caches();
-  const Placer::FreedObject kind = placer_.object_kind(addr);
-  const Result<Block> freed = placer_.take_back(addr);
+  Placer::FreedObject kind;
+  const Result<Block> freed = placer_.take_back(addr, &kind);
   state_->update_cache_use();
-  if (freed.ok() && kind.is_cacheable) {
+  if (kind.is_cacheable) {
     // The next one of its kind finds room, or a place at all.
     if (ThreadCache* cache = my_cache()) {
       placer_.relieve_cache(*cache, kind.size_class, kind.stream);

@@ -67,9 +67,11 @@ Placer::Served Placer::serve(const Request& request) {
 
 Placer::Served Placer::serve_in(const Request& request, Pool& pool) {
   if (!request.is_small() || pool.is_unsplit) return serve_large(request, pool);
-  const Served served =
+  Served served =
       is_slab_size(request.bytes) ? serve_object(request, pool) : serve_range(request, pool);
-  return served.outcome == Outcome::kMiss ? serve_fragment(request, pool) : served;
+  if (served.outcome == Outcome::kMiss) [[unlikely]]
+    served = serve_fragment(request, pool);
+  return served;
 }
 
 Placer::Served Placer::serve_object(const Request& request, Pool& pool) {
@@ -280,9 +282,8 @@ Placer::Served Placer::finish(const Request& request, Pool& pool, BlockRecord* b
   state_.counters.on_alloc(block->bytes, block->requested, block->span);
   state_.note_use(block->addr, block->bytes, block->stream, request.use);
   state_.emit(EventKind::kAlloc, state_.streams.lane(block->stream), block->addr.value,
-              pack_sizes(block->requested, block->bytes), pool.record_index,
-              SlowPathContext::current());
-  return {Outcome::kServed, describe(*block), {}};
+              pack_sizes(block->requested, block->bytes), pool.record_index, block->context);
+  return {Outcome::kServed, describe(*block, pool), {}};
 }
 
 Placer::Served Placer::finish_object(const Request& request, Pool& pool, SmallHeap::Object object) {
@@ -298,11 +299,6 @@ Placer::Served Placer::finish_object(const Request& request, Pool& pool, SmallHe
   return {Outcome::kServed,
           Block{addr, request.bytes, request.requested, state_.streams.id(request.stream), pool.id},
           {}};
-}
-
-Block Placer::describe(const BlockRecord& block) const {
-  return Block{block.addr, block.bytes, block.requested, state_.streams.id(block.stream),
-               state_.pools[block.pool].id};
 }
 
 // ---- Finding and taking back
@@ -328,67 +324,74 @@ Placer::Located Placer::locate(DeviceAddr addr) const {
   return Located{nullptr, SmallHeap::Object{slab, index}};
 }
 
-Result<Block> Placer::take_back(DeviceAddr addr) {
+Result<Block> Placer::take_back(DeviceAddr addr, FreedObject* kind) {
   const Located found = locate(addr);
-  if (found.is_none()) return StatusCode::kNotOwned;
   if (found.object.slab != nullptr) {
-    const SmallHeap::Object object = found.object;
-    Slab& slab = *object.slab;
-    Pool& pool = state_.pools[slab.chunk->pool];
-    const Bytes requested = slab.requested_of(object.index);
-    const Bytes bytes = allocated_size(requested);
-    const Block block{addr, bytes, requested, state_.streams.id(slab.stream), pool.id};
-    state_.predictor.on_small_free();
-    state_.counters.on_free(bytes, requested);
-    state_.emit(EventKind::kFree, state_.streams.lane(slab.stream), addr.value,
-                pack_sizes(requested, bytes), pool.record_index);
-    state_.note_use(addr, bytes, slab.stream, UseKind::kGiveBack);
-    if (slab.is_used_elsewhere(object.index)) [[unlikely]] {
-      const auto uses = state_.object_uses.find(addr);
-      BlockRecord* waiting = state_.block_records.make();
-      LEVEE_CHECK(waiting != nullptr, "no host memory for a block that waits");
-      waiting->kind = BlockKind::kObject;
-      waiting->addr = addr;
-      waiting->bytes = bytes;
-      waiting->requested = requested;
-      waiting->span = class_bytes(slab.size_class);
-      waiting->pool = pool.index;
-      waiting->stream = slab.stream;
-      waiting->zone = slab.chunk->zone;
-      waiting->chunk = slab.chunk;
-      slab.waiting_bits[object.index / 64] |= 1ULL << (object.index % 64);
-      start_waiting(waiting, uses->second);
-      state_.object_uses.erase(uses);
-      return block;
+    const Slab& slab = *found.object.slab;
+    if (kind != nullptr && slab.chunk->pool == kDefaultPool) {
+      *kind = {true, slab.size_class, slab.stream};
     }
-    state_.counters.on_idle(bytes, class_bytes(slab.size_class));
-    --pool.live_count;
-    pool.active_bytes -= bytes;
-    if (Chunk* chunk = pool.small.free_object(object, state_.streams.stamp_now(slab.stream))) {
-      give_back_chunk(pool, chunk);
-    }
-    if (pool.live_count == 0) bury_if_dead(pool);
-    return block;
+    return take_back_object(addr, found.object);
   }
+  if (found.block == nullptr) return StatusCode::kNotOwned;
   BlockRecord* block = found.block;
   if (block->state != BlockState::kLive) return StatusCode::kNotOwned;
-  const Block described = describe(*block);
-  state_.counters.on_free(block->bytes, block->requested);
+  const Pool& pool = state_.pools[block->pool];
+  const Block described = describe(*block, pool);
   state_.emit(EventKind::kFree, state_.streams.lane(block->stream), addr.value,
-              pack_sizes(block->requested, block->bytes), state_.pools[block->pool].record_index,
-              block->context);
+              pack_sizes(block->requested, block->bytes), pool.record_index, block->context);
   state_.note_use(addr, block->bytes, block->stream, UseKind::kGiveBack);
   state_.predictor.on_free(block->ticket);
   block->ticket = nullptr;
-  if (block->uses.empty()) {
-    StampSet own;
-    own.add(state_.streams.stamp_now(block->stream));
-    release_block(block, own);
+  if (block->uses.empty()) [[likely]] {
+    state_.counters.on_return(block->bytes, block->requested, block->span);
+    const Stamp own = state_.streams.stamp_now(block->stream);
+    release_block(block, {&own, 1});
   } else {
+    state_.counters.on_free(block->bytes, block->requested);
     const base::SmallVector<StreamIndex, 2> uses = block->uses;
     start_waiting(block, uses);
   }
   return described;
+}
+
+Block Placer::take_back_object(DeviceAddr addr, SmallHeap::Object object) {
+  Slab& slab = *object.slab;
+  Pool& pool = state_.pools[slab.chunk->pool];
+  const Bytes requested = slab.requested_of(object.index);
+  const Bytes bytes = allocated_size(requested);
+  const Block block{addr, bytes, requested, state_.streams.id(slab.stream), pool.id};
+  state_.predictor.on_small_free();
+  state_.emit(EventKind::kFree, state_.streams.lane(slab.stream), addr.value,
+              pack_sizes(requested, bytes), pool.record_index);
+  state_.note_use(addr, bytes, slab.stream, UseKind::kGiveBack);
+  if (slab.is_used_elsewhere(object.index)) [[unlikely]] {
+    state_.counters.on_free(bytes, requested);
+    const auto uses = state_.object_uses.find(addr);
+    BlockRecord* waiting = state_.block_records.make();
+    LEVEE_CHECK(waiting != nullptr, "no host memory for a block that waits");
+    waiting->kind = BlockKind::kObject;
+    waiting->addr = addr;
+    waiting->bytes = bytes;
+    waiting->requested = requested;
+    waiting->span = class_bytes(slab.size_class);
+    waiting->pool = pool.index;
+    waiting->stream = slab.stream;
+    waiting->zone = slab.chunk->zone;
+    waiting->chunk = slab.chunk;
+    slab.waiting_bits[object.index / 64] |= 1ULL << (object.index % 64);
+    start_waiting(waiting, uses->second);
+    state_.object_uses.erase(uses);
+    return block;
+  }
+  state_.counters.on_return(bytes, requested, class_bytes(slab.size_class));
+  --pool.live_count;
+  pool.active_bytes -= bytes;
+  if (Chunk* chunk = pool.small.free_object(object, state_.streams.stamp_now(slab.stream))) {
+    give_back_chunk(pool, chunk);
+  }
+  if (pool.live_count == 0) bury_if_dead(pool);
+  return block;
 }
 
 void Placer::start_waiting(BlockRecord* block, const base::SmallVector<StreamIndex, 2>& uses) {
@@ -411,12 +414,13 @@ void Placer::complete(BlockRecord* block, const StampSet& stamps) {
               pack_sizes(block->requested, block->bytes), state_.pools[block->pool].record_index);
   StampSet all = stamps;
   all.add(block->freed);
+  state_.counters.on_idle(block->bytes, block->span);
   release_block(block, all);
 }
 
-void Placer::release_block(BlockRecord* block, const StampSet& stamps) {
+// Everything but the counters, which know already.
+void Placer::release_block(BlockRecord* block, std::span<const Stamp> stamps) {
   Pool& pool = state_.pools[block->pool];
-  state_.counters.on_idle(block->bytes, block->span);
   --pool.live_count;
   pool.active_bytes -= block->bytes;
   switch (block->kind) {

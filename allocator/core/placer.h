@@ -31,16 +31,16 @@ class Placer {
   };
   Served serve(const Request& request);
 
-  /// The reverse. kNotOwned, and nothing done, if no live block begins at `addr`.
-  Result<Block> take_back(DeviceAddr addr);
-  Status record_use(DeviceAddr addr, StreamIndex stream);
-  /// Whether what begins at `addr` is an object that a thread cache may hold, and of which kind.
+  /// What was at an address: whether it was an object that a thread cache may hold, and of which
+  /// kind.
   struct FreedObject {
     bool is_cacheable = false;
     SizeClass size_class;
     StreamIndex stream;
   };
-  FreedObject object_kind(DeviceAddr addr) const;
+  /// The reverse. kNotOwned, and nothing done, if no live block begins at `addr`.
+  Result<Block> take_back(DeviceAddr addr, FreedObject* kind = nullptr);
+  Status record_use(DeviceAddr addr, StreamIndex stream);
   std::optional<Block> find(DeviceAddr addr) const;
 
   /// Frees the blocks whose other streams are known to be done. Asks the device if `ask`.
@@ -151,6 +151,7 @@ class Placer {
                      Bytes span, Order order = Order::kNeeded);
   Served finish(const Request& request, Pool& pool, BlockRecord* block);
   Served finish_object(const Request& request, Pool& pool, SmallHeap::Object object);
+  Block take_back_object(DeviceAddr addr, SmallHeap::Object object);
   void occupy(Pool& pool, const Place& place);
 
   Located locate(DeviceAddr addr) const;
@@ -162,9 +163,15 @@ class Placer {
   void tell_predictor(ThreadCache& cache);
   void hold_caches();
   void start_waiting(BlockRecord* block, const base::SmallVector<StreamIndex, 2>& uses);
-  void release_block(BlockRecord* block, const StampSet& stamps);
+  void release_block(BlockRecord* block, std::span<const Stamp> stamps);
   void complete(BlockRecord* block, const StampSet& stamps);
-  Block describe(const BlockRecord& block) const;
+  Block describe(const BlockRecord& block) const {
+    return describe(block, state_.pools[block.pool]);
+  }
+  Block describe(const BlockRecord& block, const Pool& pool) const {
+    return Block{block.addr, block.bytes, block.requested, state_.streams.id(block.stream),
+                 pool.id};
+  }
 
   // Bytes that a cache may hand out near the maximum before the counters hear of it; chosen.
   static constexpr std::int64_t kLeastCredit = 64 << 10;

@@ -158,9 +158,7 @@ void Predictor::train(const Ticket& ticket, bool was_short) {
   }
 }
 
-void Predictor::on_free(Ticket* ticket) {
-  ++frees_since_;
-  if (ticket == nullptr) return;
+void Predictor::on_free_slow(Ticket* ticket) {
   if (!ticket->is_trained) train(*ticket, /*was_short=*/true);
   ticket->is_trained = true;
   drop(ticket);

@@ -43,7 +43,10 @@ class Predictor {
   };
   /// A large request. The ticket goes to `on_free`, or to `drop` if the request fails.
   Guess on_request(Bytes bytes);
-  void on_free(Ticket* ticket);
+  void on_free(Ticket* ticket) {
+    ++frees_since_;
+    if (ticket != nullptr) on_free_slow(ticket);
+  }
   void drop(Ticket* ticket);
   /// Small requests are part of the history, without a guess of their own: where large requests are
   /// few, it is they which tell one moment from another.
@@ -83,6 +86,7 @@ class Predictor {
   std::uint64_t token_for(std::uint64_t bytes);
   void push_token(std::uint64_t token);
   Counter* find(std::uint64_t context);
+  void on_free_slow(Ticket* ticket);
   void train(const Ticket& ticket, bool was_short);
   void expire();
 

@@ -18,22 +18,16 @@ SmallHeap::~SmallHeap() {
   }
 }
 
-bool SmallHeap::may_use(const Chunk& chunk, StreamIndex stream, ChunkReach reach,
-                        const StreamTable& streams) const {
-  if (reach == ChunkReach::kAny) return true;
-  if (reach == ChunkReach::kHome && chunk.home != stream) return false;
-  for (Stamp stamp : chunk.stamps) {
-    if (streams.must_wait(stream, stamp)) return false;
-  }
-  return true;
-}
-
 std::optional<SmallHeap::Room> SmallHeap::find_room(std::uint32_t units,
                                                     std::uint32_t alignment_units,
                                                     StreamIndex stream, ChunkReach reach,
                                                     const StreamTable& streams) const {
-  for (Chunk* chunk : chunks_) {
-    if (chunk->longest_units < units || !may_use(*chunk, stream, reach, streams)) continue;
+  const auto count = static_cast<std::uint32_t>(chunks_.size());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    i += first_at_least(longest_.data() + i, count - i, units);
+    if (i == count) break;
+    Chunk* chunk = chunks_[i];
+    if (!may_use(*chunk, stream, reach, streams)) continue;
     if (const auto unit = chunk->find(units, alignment_units)) return Room{chunk, *unit};
   }
   return std::nullopt;
@@ -45,6 +39,7 @@ Slab* SmallHeap::make_slab(Room room, SizeClass size_class, StreamIndex stream) 
   Chunk* chunk = room.chunk;
   if (chunk == spare_) spare_ = nullptr;
   chunk->take(room.unit, kSlabUnits);
+  note_runs(*chunk);
   slab->base = chunk->base + 512_B * room.unit;
   slab->chunk = chunk;
   slab->size_class = size_class;
@@ -63,6 +58,7 @@ void SmallHeap::take_range(Room room, BlockRecord* block) {
   Chunk* chunk = room.chunk;
   if (chunk == spare_) spare_ = nullptr;
   chunk->take(room.unit, static_cast<std::uint32_t>(block->span.value / 512));
+  note_runs(*chunk);
   block->chunk = chunk;
   block->addr = chunk->base + 512_B * room.unit;
   chunk->range_slot(block->addr) = block;
@@ -86,11 +82,12 @@ Chunk* SmallHeap::free_object(Object object, Stamp stamp) {
   return chunk->live_count == 0 ? retire_if_empty(chunk) : nullptr;
 }
 
-Chunk* SmallHeap::free_range(BlockRecord* block, const StampSet& stamps) {
+Chunk* SmallHeap::free_range(BlockRecord* block, std::span<const Stamp> stamps) {
   Chunk* chunk = block->chunk;
   chunk->range_slot(block->addr) = nullptr;
   chunk->give_back(chunk->unit_of(block->addr),
                    static_cast<std::uint32_t>(block->span.value / 512));
+  note_runs(*chunk);
   chunk->stamps.add_all(stamps);
   --chunk->live_count;
   return chunk->live_count == 0 ? retire_if_empty(chunk) : nullptr;
@@ -123,6 +120,7 @@ void SmallHeap::retire_slab(Slab* slab) {
   const std::uint32_t unit = chunk->unit_of(slab->base);
   chunk->slab_of_cell[unit / kSlabUnits] = nullptr;
   chunk->give_back(unit, kSlabUnits);
+  note_runs(*chunk);
   chunk->stamps.add(Stamp{slab->stream, slab->last_free_epoch});
   records_.slabs.destroy(slab);
 }
@@ -143,7 +141,16 @@ void SmallHeap::remove_chunk(Chunk* chunk) {
     if (slab != nullptr) retire_slab(slab);
   }
   if (spare_ == chunk) spare_ = nullptr;
-  chunks_.erase(std::find(chunks_.begin(), chunks_.end(), chunk));
+  chunks_.erase(chunks_.begin() + chunk->place);
+  number_chunks(chunk->place);
+}
+
+void SmallHeap::number_chunks(std::size_t from) {
+  longest_.resize(chunks_.size() + kSearchPadding);
+  for (std::size_t i = from; i < chunks_.size(); ++i) {
+    chunks_[i]->place = static_cast<std::uint32_t>(i);
+    note_runs(*chunks_[i]);
+  }
 }
 
 Chunk* SmallHeap::add_chunk(DeviceAddr base, ZoneIndex zone, Bytes zone_offset, PoolIndex pool,
@@ -153,7 +160,9 @@ Chunk* SmallHeap::add_chunk(DeviceAddr base, ZoneIndex zone, Bytes zone_offset, 
   chunk->reset(base, zone, zone_offset, pool, home);
   const auto at = std::lower_bound(chunks_.begin(), chunks_.end(), base,
                                    [](const Chunk* c, DeviceAddr a) { return c->base < a; });
+  const auto place = at - chunks_.begin();
   chunks_.insert(at, chunk);
+  number_chunks(static_cast<std::size_t>(place));
   return chunk;
 }
 
@@ -223,6 +232,8 @@ Bytes SmallHeap::used_bytes() const {
 void SmallHeap::validate() const {
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     chunks_[i]->validate();
+    LEVEE_CHECK_EQ(chunks_[i]->place, i, "a chunk knows its place");
+    LEVEE_CHECK_EQ(longest_[i], chunks_[i]->longest_units, "longest run of chunk ", i);
     if (i > 0) LEVEE_CHECK_LT(chunks_[i - 1]->base, chunks_[i]->base, "chunks by address");
     LEVEE_CHECK(chunks_[i]->live_count > 0 || chunks_[i] == spare_, "an empty chunk is kept");
   }

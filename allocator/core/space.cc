@@ -278,13 +278,7 @@ Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
   return unit_ * newly_held;
 }
 
-void Space::vacate(ZoneIndex zone, Run run, Stamp stamp) {
-  StampSet one;
-  one.add(stamp);
-  vacate(zone, run, one);
-}
-
-void Space::vacate(ZoneIndex zone_index, Run run, const StampSet& stamps) {
+void Space::vacate(ZoneIndex zone_index, Run run, std::span<const Stamp> stamps) {
   Zone& zone = zones_[zone_index.value];
   const std::uint64_t begin = run.begin.value;
   const std::uint64_t end = begin + run.size.value;

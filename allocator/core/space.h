@@ -81,8 +81,8 @@ class Space {
   /// every stamp of `for_each_stamp`. Pages that one block covers whole forget their stamps.
   /// Returns the bytes of pages that `pool` now holds and did not hold before.
   Bytes occupy(ZoneIndex zone, Run run, PoolIndex pool);
-  void vacate(ZoneIndex zone, Run run, Stamp stamp);
-  void vacate(ZoneIndex zone, Run run, const StampSet& stamps);
+  void vacate(ZoneIndex zone, Run run, Stamp stamp) { vacate(zone, run, {&stamp, 1}); }
+  void vacate(ZoneIndex zone, Run run, std::span<const Stamp> stamps);
 
   void add_stamp(PageIndex page, Stamp stamp) { pages_[page].stamps.add(stamp); }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "allocator/base/small_vector.h"
 #include "allocator/core/ids.h"
@@ -49,8 +50,8 @@ class StampSet {
     }
     stamps_.push_back(stamp);
   }
-  void add_all(const StampSet& other) {
-    for (Stamp stamp : other.stamps_) add(stamp);
+  void add_all(std::span<const Stamp> others) {
+    for (Stamp stamp : others) add(stamp);
   }
   void clear() { stamps_.clear(); }
   bool empty() const { return stamps_.empty(); }

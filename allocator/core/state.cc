@@ -41,7 +41,7 @@ State::State(device::Device& real_device, const Config& settings, record::Record
   counters.stats().limit_bytes = static_cast<std::int64_t>(limits.process.value);
 }
 
-StreamIndex State::stream_index(StreamId id) {
+StreamIndex State::stream_index_slow(StreamId id) {
   const std::uint32_t known = streams.count();
   const StreamIndex index = streams.intern(id);
   if (index.value == known && recorder != nullptr) {

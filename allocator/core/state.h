@@ -115,7 +115,10 @@ struct State {
   void note_use(DeviceAddr addr, Bytes bytes, StreamIndex stream, device::UseKind kind) {
     if (is_judging && !is_trying) device.note_use(addr, bytes, streams.id(stream), kind);
   }
-  StreamIndex stream_index(StreamId id);
+  StreamIndex stream_index(StreamId id) {
+    return streams.is_latest(id) ? streams.intern(id) : stream_index_slow(id);
+  }
+  LEVEE_SLOW_PATH StreamIndex stream_index_slow(StreamId id);
   /// After anything that `cache_use` depends on has changed.
   void update_cache_use() {
     const bool goes_astray = has_regions.load(std::memory_order_relaxed) || config.record_stacks ||

@@ -19,6 +19,7 @@ StreamTable::~StreamTable() {
 }
 
 StreamIndex StreamTable::intern_slow(StreamId id) {
+  last_id_ = id;
   const auto found = index_.find(id);
   if (found != index_.end()) return last_ = found->second;
   const StreamIndex index{static_cast<std::uint32_t>(streams_.size())};

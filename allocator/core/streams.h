@@ -44,10 +44,9 @@ class StreamTable {
   StreamTable& operator=(const StreamTable&) = delete;
 
   /// Index of a stream; the same for the same stream. No heap once the stream is known.
-  StreamIndex intern(StreamId id) {
-    if (!last_.is_none() && streams_[last_.value].id == id) return last_;
-    return intern_slow(id);
-  }
+  StreamIndex intern(StreamId id) { return is_latest(id) ? last_ : intern_slow(id); }
+  /// Whether it is the one that was asked for last.
+  bool is_latest(StreamId id) const { return id == last_id_ && !last_.is_none(); }
   StreamId id(StreamIndex stream) const { return streams_[stream.value].id; }
   std::uint32_t count() const { return static_cast<std::uint32_t>(streams_.size()); }
   /// Whether memory can have been used by more than one stream.
@@ -138,9 +137,10 @@ class StreamTable {
 
   device::Device& device_;
   EventPool events_;
-  std::deque<Stream> streams_;
+  std::vector<Stream> streams_;
   std::unordered_map<StreamId, StreamIndex> index_;
   StreamIndex last_;
+  StreamId last_id_;              // its id
   bool unknown_is_used_ = false;  // its open epoch has stamps
   std::int64_t record_count_ = 0;
   std::int64_t wait_count_ = 0;

@@ -42,6 +42,21 @@ TEST(Chunk, HoldsAsManyRunsAsRangesCanMake) {
   EXPECT_EQ(chunk->used_units, 0U);
 }
 
+TEST(FirstAtLeast, FindsWhatALoopFinds) {
+  std::mt19937 random(11);
+  for (int i = 0; i < 3000; ++i) {
+    const auto count = static_cast<std::uint32_t>(random() % 40);
+    std::vector<std::uint16_t> numbers(count + kSearchPadding);
+    // What lies in the padding must not matter.
+    const std::uint32_t end = i % 2 == 0 ? 4097 : 32'768;
+    for (std::uint16_t& n : numbers) n = static_cast<std::uint16_t>(random() % end);
+    const auto least = static_cast<std::uint32_t>(random() % (end + 1));
+    std::uint32_t expected = 0;
+    while (expected < count && numbers[expected] < least) ++expected;
+    ASSERT_EQ(first_at_least(numbers.data(), count, least), expected) << least;
+  }
+}
+
 TEST(Chunk, LongestRunStaysExact) {
   auto chunk = std::make_unique<Chunk>();
   chunk->reset(DeviceAddr{1ULL << 32}, ZoneIndex{0}, 0_B, kDefaultPool, StreamIndex{1});

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <random>
+#include <vector>
+
 namespace levee::core {
 namespace {
 
@@ -19,6 +24,88 @@ TEST(Counters, ABlockCountsWhileLiveAndStaysActiveWhileItWaits) {
   EXPECT_EQ(counters.stats().slack_rounding_bytes, 0);
   EXPECT_EQ(counters.stats().allocation[0].allocated, 1);
   EXPECT_EQ(counters.stats().allocation[0].freed, 1);
+}
+
+// The tallies against counting each number for itself.
+TEST(Counters, TalliesGiveTheSameNumbersWheneverTheyAreRead) {
+  struct Live {
+    Bytes bytes, requested, span;
+    bool waits = false;
+  };
+  std::mt19937 random(5);
+  Counters counters;
+  std::array<Stat, 3> blocks{};
+  std::array<Stat, 3> bytes{};
+  std::array<Stat, 3> requested{};
+  std::array<Stat, 3> active{};
+  std::int64_t most_active = 0;
+  std::int64_t rounding = 0;
+  std::vector<Live> live;
+  const auto both = [](std::array<Stat, 3>& stats, Bytes of, std::int64_t n) {
+    for (const std::size_t i : {std::size_t{0}, is_small(of) ? std::size_t{1} : std::size_t{2}}) {
+      n >= 0 ? stats[i].increase(n) : stats[i].decrease(-n);
+    }
+  };
+  const auto signed_of = [](Bytes of) { return static_cast<std::int64_t>(of.value); };
+  for (int i = 0; i < 4000; ++i) {
+    const std::size_t k = live.empty() ? 0 : random() % live.size();
+    if (live.size() < 20 + random() % 20) {
+      const Bytes of = 512_B * (1 + random() % 4096);
+      const Live one{of, of - Bytes{random() % 512}, of + 512_B * (random() % 2)};
+      counters.on_alloc(one.bytes, one.requested, one.span);
+      both(blocks, of, 1);
+      both(bytes, of, signed_of(of));
+      both(requested, of, signed_of(one.requested));
+      both(active, of, signed_of(of));
+      most_active = std::max(most_active, active[0].current);
+      rounding += signed_of(one.span - of);
+      live.push_back(one);
+    } else {
+      Live& one = live[k];
+      const bool begins_to_wait = !one.waits && random() % 8 == 0;
+      if (!one.waits) {
+        both(blocks, one.bytes, -1);
+        both(bytes, one.bytes, -signed_of(one.bytes));
+        both(requested, one.bytes, -signed_of(one.requested));
+      }
+      if (begins_to_wait) {
+        counters.on_free(one.bytes, one.requested);
+        one.waits = true;
+        continue;
+      }
+      one.waits ? counters.on_idle(one.bytes, one.span)
+                : counters.on_return(one.bytes, one.requested, one.span);
+      both(active, one.bytes, -signed_of(one.bytes));
+      rounding -= signed_of(one.span - one.bytes);
+      one = live.back();
+      live.pop_back();
+    }
+    ASSERT_EQ(counters.allocated(), Bytes{static_cast<std::uint64_t>(bytes[0].current)});
+    ASSERT_EQ(counters.active(), Bytes{static_cast<std::uint64_t>(active[0].current)});
+    ASSERT_EQ(counters.peak_active(), Bytes{static_cast<std::uint64_t>(most_active)});
+    ASSERT_EQ(counters.headroom_bytes(), bytes[0].peak - bytes[0].current);
+    if (random() % 50 == 0) {
+      counters.reset_peaks();
+      for (auto* stats : {&blocks, &bytes, &requested, &active}) {
+        for (Stat& stat : *stats) stat.peak = stat.current;
+      }
+    }
+    if (random() % 16 != 0) continue;
+    const Stats& stats = counters.stats();
+    ASSERT_EQ(stats.slack_rounding_bytes, rounding);
+    const auto expect_same = [](const StatArray& found, const std::array<Stat, 3>& wanted) {
+      for (std::size_t kind = 0; kind < 3; ++kind) {
+        ASSERT_EQ(found[kind].current, wanted[kind].current);
+        ASSERT_EQ(found[kind].peak, wanted[kind].peak);
+        ASSERT_EQ(found[kind].allocated, wanted[kind].allocated);
+        ASSERT_EQ(found[kind].freed, wanted[kind].freed);
+      }
+    };
+    expect_same(stats.allocation, blocks);
+    expect_same(stats.allocated_bytes, bytes);
+    expect_same(stats.requested_bytes, requested);
+    expect_same(stats.active_bytes, active);
+  }
 }
 
 TEST(Counters, SmallAndLargeAddUpToAll) {
