@@ -11,6 +11,7 @@
 #include <levee/ids.h>
 #include <levee/status.h>
 
+#include "allocator/core/mutants.h"
 #include "allocator/device/device.h"
 
 namespace levee::core {
@@ -34,7 +35,13 @@ class EventPool {
     }
     return created;
   }
-  void give_back(EventId event) { free_.push_back(event); }
+  void give_back(EventId event) {
+    if (mutated(Mutant::kEventGone)) {
+      const Status gone = device_.destroy_event(event);
+      static_cast<void>(gone);
+    }
+    free_.push_back(event);
+  }
 
   /// Destroys the free events; those in use must have been given back. Failures are ignored: this
   /// runs when the allocator ends, and the driver may be gone.

@@ -14,9 +14,10 @@ struct Chain {
   std::vector<FillStretch> empty;
 };
 
-// Free runs and empty stretches by address, joined where they touch. The last chain also holds the
-// room behind the zone's end, as an empty stretch.
-std::vector<Chain> chains_of(const Zone& zone, std::uint64_t unit) {
+// Free runs (of accepted pages) and empty stretches by address, joined where they touch. The last
+// chain also holds the room behind the zone's end, as an empty stretch.
+std::vector<Chain> chains_of(const Space& space, const Zone& zone, const PageFilter& accepts) {
+  const std::uint64_t unit = space.unit().value;
   std::vector<Chain> chains;
   std::size_t run = 0;
   const std::uint64_t limit = zone.range_bytes.value / unit;
@@ -28,9 +29,17 @@ std::vector<Chain> chains_of(const Zone& zone, std::uint64_t unit) {
                                                 static_cast<std::uint32_t>((end - begin) / unit)});
     }
   };
+  const auto add_run = [&](std::uint64_t begin, std::uint64_t end) {
+    if (!accepts) return add(begin, end, false);
+    for (std::uint64_t at = begin; at < end;) {
+      const std::uint64_t next = std::min(end, (at / unit + 1) * unit);
+      if (accepts(space.page(zone.slots[at / unit]))) add(at, next, false);
+      at = next;
+    }
+  };
   const auto runs_below = [&](std::uint64_t offset) {
     while (run < zone.runs.count() && zone.runs.at(run).begin.value < offset) {
-      add(zone.runs.at(run).begin.value, zone.runs.at(run).end().value, false);
+      add_run(zone.runs.at(run).begin.value, zone.runs.at(run).end().value);
       ++run;
     }
   };
@@ -109,12 +118,13 @@ GrowthPlan plan_window(ZoneIndex zone, const Chain& chain, std::uint64_t begin, 
 
 }  // namespace
 
-GrowthPlan plan_growth(const Space& space, ZoneIndex index, Bytes bytes, Bytes alignment) {
+GrowthPlan plan_growth(const Space& space, ZoneIndex index, Bytes bytes, Bytes alignment,
+                       const PageFilter& accepts) {
   const Zone& zone = space.zone(index);
   const std::uint64_t unit = space.unit().value;
   const Chain* best_chain = nullptr;
   std::optional<Window> best;
-  const std::vector<Chain> chains = chains_of(zone, unit);
+  const std::vector<Chain> chains = chains_of(space, zone, accepts);
   for (const Chain& chain : chains) {
     const std::optional<Window> window = best_window(chain, bytes.value, unit, alignment.value);
     if (window && window->units > 0 && (!best || window->units < best->units)) {
@@ -130,7 +140,7 @@ GrowthPlan plan_fill(const Space& space, ZoneIndex index, std::uint32_t units) {
   const Zone& zone = space.zone(index);
   GrowthPlan plan;
   plan.zone = index;
-  for (const Chain& chain : chains_of(zone, space.unit().value)) {
+  for (const Chain& chain : chains_of(space, zone, {})) {
     for (const FillStretch& stretch : chain.empty) {
       if (plan.units == units) return plan;
       const std::uint32_t take = std::min(stretch.units, units - plan.units);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -30,9 +31,13 @@ struct GrowthPlan {
   bool empty() const { return units == 0; }
 };
 
+/// Whether free bytes on a page may be a part of what is wanted. An empty function accepts all.
+using PageFilter = std::function<bool(const Page&)>;
+
 /// The fewest new units that give the zone a free run of `bytes` from a multiple of `alignment` on.
 /// Empty if the zone's address range cannot hold it.
-GrowthPlan plan_growth(const Space& space, ZoneIndex zone, Bytes bytes, Bytes alignment = 1_B);
+GrowthPlan plan_growth(const Space& space, ZoneIndex zone, Bytes bytes, Bytes alignment = 1_B,
+                       const PageFilter& accepts = {});
 
 /// `units` new units at the zone's lowest empty slots and its end, wherever they fall. Empty if the
 /// range is full.

@@ -67,7 +67,11 @@ Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, Emergenc
     if (!helped) continue;
     const Attempt again =
         rung == LadderRung::kOtherPools ? attempt_in_others(request) : attempt(guard, request);
-    if (again.end == Attempt::End::kExhausted) continue;
+    if (again.end == Attempt::End::kExhausted) {
+      // What stands in the way now: a limit of the pool may be left when the device has room again.
+      if (rung != LadderRung::kOtherPools) cause = again.cause;
+      continue;
+    }
     const bool served = again.end == Attempt::End::kServed;
     if (served) ++stats.num_alloc_retries;
     state_.emit(EventKind::kEmergencyEnd, lane,

@@ -26,6 +26,17 @@ enum class Mutant : std::uint8_t {
   kNoCut,               ///< a placed block stays in the run index
   kNoStamp,             ///< epochs are not stamped on pages at free
   kNoRollbackUnmap,     ///< a failed stitch leaves its first mappings behind
+  kNoDetach,            ///< a slot keeps its page after it was unmapped
+  kKeepReleasedPage,    ///< a page stays on the books after its handle was released
+  kKeepRefusedHandles,  ///< handles that a failed growth gave back are still believed to be held
+  kMapOn,               ///< a stretch is given access although a mapping in it failed
+  kStitchBeyondZone,    ///< pages are stitched behind the end of a zone's addresses
+  kKeepFreedZone,       ///< a zone stays on the books after its addresses were given back
+  kLeakRange,           ///< the end forgets to give a zone's addresses back
+  kLeakSegment,         ///< a segment is taken from the books and not from the device
+  kLeakEvents,          ///< the end forgets to destroy the events
+  kEventGone,           ///< an event that comes back is destroyed, and used again
+  kFenceAlways,         ///< who waits for one stream waits for the whole device
   kCount,
 };
 

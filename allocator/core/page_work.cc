@@ -295,7 +295,7 @@ Status PageWork::quiesce(PoolGuard& guard, const StampSet& stamps) {
   Status status{};
   for (Stamp stamp : stamps) {
     if (state_.streams.is_complete(stamp)) continue;
-    if (stamp.stream() == kUnknownStream) {
+    if (stamp.stream() == kUnknownStream || mutated(Mutant::kFenceAlways)) {
       for (const StreamTable::Held& one : held) state_.streams.give_back(one, /*is_done=*/false);
       return fence(guard);
     }
@@ -441,7 +441,7 @@ void PageWork::unmap_everywhere(PoolGuard& guard, const std::vector<PageIndex>& 
     for (std::uint32_t u = s.first_unit; u < s.first_unit + s.units;) {
       const PageIndex page = state_.space.zone(s.zone).slots[u];
       const std::uint32_t units = state_.space.page(page).units;
-      state_.space.detach(page, Slot{s.zone, u});
+      if (!mutated(Mutant::kNoDetach)) state_.space.detach(page, Slot{s.zone, u});
       u += units;
     }
     state_.emit(EventKind::kUnmap, LaneId{}, base.value, (unit * s.units).value,
@@ -483,7 +483,7 @@ Result<Bytes> PageWork::give_back(PoolGuard& guard, std::vector<PageIndex> victi
     const Bytes bytes = state_.space.page_bytes(loose[i]);
     state_.space.offer(loose[i]);
     if (!released[i]) continue;
-    state_.space.remove_page(loose[i]);
+    if (!mutated(Mutant::kKeepReleasedPage)) state_.space.remove_page(loose[i]);
     state_.counters.on_release(bytes);
     freed += bytes;
     ++count;
@@ -540,7 +540,7 @@ Result<Bytes> PageWork::give_back_segments(PoolGuard& guard, PoolIndex only, Byt
     Status status = quiesce(guard, stamps_of(pages));
     if (status.ok()) {
       Unlocked window(guard);
-      status = state_.device.release(allocation);
+      if (!mutated(Mutant::kLeakSegment)) status = state_.device.release(allocation);
     }
     if (!status.ok()) {
       for (PageIndex page : pages) state_.space.offer(page);
@@ -586,6 +586,7 @@ void PageWork::drop_empty_zones(PoolGuard& guard) {
       status = state_.device.free_range(base, bytes);
     }
     if (!status.ok()) continue;  // the zone stays, empty, and serves as it is
+    if (mutated(Mutant::kKeepFreedZone)) continue;
     state_.blocks.unmark_zone(base, bytes, ZoneIndex{zi});
     forget_zone(state_.pools[state_.space.zone(ZoneIndex{zi}).pool], ZoneIndex{zi});
     state_.space.remove_zone(ZoneIndex{zi});
@@ -610,7 +611,9 @@ void PageWork::tear_down(PoolGuard& guard) {
       if (v > u) ignored = state_.device.unmap(zone.address(unit * u), unit * (v - u));
       u = v + 1;
     }
-    ignored = state_.device.free_range(zone.base, zone.range_bytes);
+    if (!mutated(Mutant::kLeakRange)) {
+      ignored = state_.device.free_range(zone.base, zone.range_bytes);
+    }
   }
   for (std::uint32_t i = 0; i < state_.space.pages().end(); ++i) {
     const Page& page = state_.space.page(PageIndex{i});

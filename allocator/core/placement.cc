@@ -69,7 +69,10 @@ std::optional<Place> choose_place(const Space& space, const SearchScope& scope, 
     const auto place = first_fit(space.zone(scope.primary), bytes, lifetime, accept);
     if (place) return place;
   }
-  return best_fit(space, scope.others, bytes, accept);
+  const auto place = best_fit(space, scope.others, bytes, accept);
+  // Inside of a run that is refused at its ends there may be pages enough.
+  if (place || !accept) return place;
+  return choose_aligned_place(space, scope, bytes, space.unit(), accept);
 }
 
 std::optional<Place> choose_aligned_place(const Space& space, const SearchScope& scope, Bytes bytes,
@@ -106,7 +109,9 @@ std::optional<Place> choose_fragment(const Space& space, const SearchScope& scop
     const ZoneIndex primary[] = {scope.primary};
     if (const auto place = best_fit(space, primary, bytes, accept)) return place;
   }
-  return best_fit(space, scope.others, bytes, accept);
+  const auto place = best_fit(space, scope.others, bytes, accept);
+  if (place || !accept) return place;
+  return choose_aligned_place(space, scope, bytes, space.unit(), accept);
 }
 
 Bytes longest_run(const Space& space, const SearchScope& scope) {

@@ -27,7 +27,8 @@ struct Place {
   Run run;
 };
 
-/// Whether a candidate may be used. An empty function accepts all.
+/// Whether a candidate may be used. An empty function accepts all. What it says may change from
+/// page to page, not inside of one.
 using PlaceFilter = std::function<bool(const Place&)>;
 
 /// What a search looks through, in this order.

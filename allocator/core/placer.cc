@@ -211,10 +211,22 @@ Placer::Served Placer::serve_large(const Request& request, Pool& pool) {
   if (served.outcome != Outcome::kFailed || served.status.code != StatusCode::kNotReady) {
     return served;
   }
-  // One of the streams captures, which the request did not know: look for bytes that need no wait.
-  const std::optional<Place> clean =
-      choose([&](const Place& candidate) { return needs_no_wait(request.stream, candidate); });
-  return clean ? serve_place(request, pool, *clean, BlockKind::kLarge, span) : miss();
+  // One of the streams captures, which the request did not know: look for bytes whose streams can
+  // be waited for.
+  const auto captures = [&](StreamIndex stream) {
+    const Result<bool> answer = state_.streams.is_capturing(stream);
+    return !answer.ok() || *answer;
+  };
+  const bool may_wait = !captures(request.stream);
+  const std::optional<Place> other = choose([&](const Place& candidate) {
+    bool can_order = true;
+    state_.space.for_each_stamp(candidate.zone, candidate.run, [&](Stamp stamp) {
+      if (!can_order || !state_.streams.must_wait(request.stream, stamp)) return;
+      can_order = may_wait && stamp.stream() != kUnknownStream && !captures(stamp.stream());
+    });
+    return can_order;
+  });
+  return other ? serve_place(request, pool, *other, BlockKind::kLarge, span) : miss();
 }
 
 // When no page for small blocks is to be had: the shortest run of the large space that is long

@@ -64,18 +64,21 @@ Placer::Served SlowPath::serve_held(PoolGuard& guard, const Request& request) {
 }
 
 bool SlowPath::can_order(const Request& request, const Page& page) {
+  const auto captures = [&](StreamIndex stream) {
+    if (capturing_.size() <= stream.value) capturing_.resize(state_.streams.count(), -1);
+    if (capturing_[stream.value] < 0) {
+      const Result<bool> answer = state_.streams.is_capturing(stream);
+      capturing_[stream.value] = answer.ok() && *answer ? 1 : 0;
+    }
+    return capturing_[stream.value] != 0;
+  };
   for (Stamp stamp : page.stamps) {
     if (!state_.streams.must_wait(request.stream, stamp)) continue;
     if (request.is_capturing) return mutated(Mutant::kWaitInCapture);
-    // Nobody can wait for a stream that captures, or for one never seen.
+    // Nobody can wait for a stream that captures, or for one never seen; and a stream that captures
+    // waits for nobody, whether the request knows of it or not.
     if (stamp.stream() == kUnknownStream) return false;
-    const std::uint32_t other = stamp.stream().value;
-    if (capturing_.size() <= other) capturing_.resize(state_.streams.count(), -1);
-    if (capturing_[other] < 0) {
-      const Result<bool> captures = state_.streams.is_capturing(stamp.stream());
-      capturing_[other] = captures.ok() && *captures ? 1 : 0;
-    }
-    if (capturing_[other] != 0) return false;
+    if (captures(stamp.stream()) || captures(request.stream)) return false;
   }
   return true;
 }
@@ -180,6 +183,11 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       placer_.may_grow_small(pool)) {
     return miss_small(guard, request, pool);
   }
+  // What nobody can be ordered behind is no room, neither to stitch nor to grow beside.
+  PageFilter accepts;
+  if (state_.streams.has_several()) {
+    accepts = [&](const Page& page) { return can_order(request, page); };
+  }
   const auto add_primary = [&] { return pages_.add_zone(guard, pool, ZoneRole::kPrimary, span); };
   if (pool.primary.is_none()) {
     const Result<ZoneIndex> zone = add_primary();
@@ -194,7 +202,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
   for (int round = 0; round < 8; ++round) {
     // Empty where the zone has no addresses left for a run of that length. What is free can still
     // be stitched, and holes be filled; if not, the pool goes on in a new zone.
-    GrowthPlan grow = plan_growth(state_.space, pool.primary, span, alignment);
+    GrowthPlan grow = plan_growth(state_.space, pool.primary, span, alignment, accepts);
     if (grow.empty() && !can_stitch(request)) {
       if (!add_primary().ok()) return Attempt::exhausted(EmergencyCause::kMapFailed);
       continue;
@@ -236,9 +244,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     wanted.alignment = alignment;
     wanted.scope = pool.scope();
     wanted.pool = pool.index;
-    if (state_.streams.has_several()) {
-      wanted.accepts = [&](const Page& page) { return can_order(request, page); };
-    }
+    wanted.accepts = accepts;
     StitchPlan plan = state_.stitcher->plan(state_.space, wanted);
     if (request.is_capturing && state_.stitcher->unmaps_first()) plan.missing = grow_units;
     if (plan.missing > 0) {
@@ -293,7 +299,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     if (!stitched.ok()) {
       if (stitched.code == StatusCode::kDeviceLost) return Attempt::failed(stitched);
       // Mapping is refused: growth may still work, if there is room for it.
-      grow = plan_growth(state_.space, pool.primary, span, alignment);
+      grow = plan_growth(state_.space, pool.primary, span, alignment, accepts);
       if (!grow.empty() && grow.units <= room_for(pool).units && create(grow).status.ok()) {
         return from_placer(again());
       }

@@ -52,11 +52,21 @@ std::vector<PageIndex> pick_pages(const Space& space, const StitchRequest& reque
   return picked;
 }
 
-// Free bytes at the end of a zone, from a multiple of the alignment on.
-Bytes usable_tail(const Zone& zone, Bytes end, Bytes alignment) {
+// Free bytes of accepted pages at the end of a zone, from a multiple of the alignment on.
+Bytes usable_tail(const Space& space, const Zone& zone, const StitchRequest& request) {
+  const Bytes end = space.unit() * zone.slots.size();
   const auto run = zone.runs.run_ending_at(end);
   if (!run) return 0_B;
-  const Bytes begin = round_up(run->begin, alignment);
+  Bytes begin = run->begin;
+  if (request.accepts) {
+    begin = end;
+    while (begin > run->begin) {
+      const std::uint64_t unit = (begin - 1_B) / space.unit();
+      if (!request.accepts(space.page(zone.slots[unit]))) break;
+      begin = std::max(run->begin, space.unit() * unit);
+    }
+  }
+  begin = round_up(begin, request.alignment);
   return begin < end ? end - begin : 0_B;
 }
 
@@ -68,9 +78,12 @@ ZoneIndex zone_to_extend(const Space& space, const StitchRequest& request, Bytes
     const Zone& zone = space.zone(index);
     if (zone.role != ZoneRole::kAlias || zone.slots.empty()) continue;
     const Bytes end = space.unit() * zone.slots.size();
-    const Bytes usable = usable_tail(zone, end, request.alignment);
+    const Bytes usable = usable_tail(space, zone, request);
     if (usable <= *tail || usable >= request.bytes) continue;
-    if (end + (request.bytes - usable) + space.unit() > zone.range_bytes) continue;
+    if (end + (request.bytes - usable) + space.unit() > zone.range_bytes &&
+        !mutated(Mutant::kStitchBeyondZone)) {
+      continue;
+    }
     best = index;
     *tail = usable;
   }
@@ -93,7 +106,10 @@ class AliasStitcher final : public Stitcher {
       plan.pages = pick_pages(space, request, extended, need, &plan.units);
       // Larger pages than needed may reach beyond the zone's addresses.
       const Bytes end = space.unit() * (plan.first_unit + plan.units);
-      if (plan.units >= need && end <= space.zone(extended).range_bytes) return plan;
+      if (plan.units >= need &&
+          (end <= space.zone(extended).range_bytes || mutated(Mutant::kStitchBeyondZone))) {
+        return plan;
+      }
     }
     const std::uint32_t need = space.units_for(request.bytes);
     StitchPlan plan;
@@ -114,16 +130,14 @@ class MoveStitcher final : public Stitcher {
     StitchPlan plan;
     plan.zone = request.scope.primary;
     Bytes tail{};
-    Run tail_run{};
+    Bytes tail_begin{};
     if (plan.zone.is_none()) {
       plan.needs_zone = true;
     } else {
       const Zone& zone = space.zone(plan.zone);
       const Bytes end = space.unit() * zone.slots.size();
-      if (const auto run = zone.runs.run_ending_at(end)) {
-        tail_run = *run;
-        tail = usable_tail(zone, end, request.alignment);
-      }
+      tail = usable_tail(space, zone, request);
+      tail_begin = end - tail;
       plan.first_unit = static_cast<std::uint32_t>(zone.slots.size());
     }
     const std::uint32_t need = space.units_for(request.bytes - std::min(tail, request.bytes));
@@ -134,7 +148,7 @@ class MoveStitcher final : public Stitcher {
     for (PageIndex index : all) {
       if (plan.units >= need) break;
       const Mapping* here = plan.zone.is_none() ? nullptr : space.page(index).mapping_in(plan.zone);
-      if (here != nullptr && tail.value != 0 && space.unit() * here->slot.unit >= tail_run.begin) {
+      if (here != nullptr && tail.value != 0 && space.unit() * here->slot.unit >= tail_begin) {
         continue;
       }
       plan.pages.push_back(index);

@@ -15,7 +15,7 @@ StreamTable::~StreamTable() {
   for (Stream& stream : streams_) {
     for (Closed& closed : stream.closed) events_.give_back(closed.event);
   }
-  events_.destroy_all();
+  if (!mutated(Mutant::kLeakEvents)) events_.destroy_all();
 }
 
 StreamIndex StreamTable::intern_slow(StreamId id) {

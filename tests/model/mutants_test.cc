@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "allocator/core/make_allocator.h"
 #include "allocator/core/mutants.h"
+#include "allocator/device/sim/gpu_model.h"
+#include "allocator/device/sim/sim_device.h"
 #include "tests/model/op.h"
 #include "tests/model/runner.h"
 
@@ -19,12 +22,19 @@ namespace {
 using core::Mutant;
 constexpr std::uint64_t MiB = 1ULL << 20;
 
+enum class Notices {
+  kAll,         ///< the judge, the reference model, `validate`
+  kJudgeAlone,  ///< the others would notice first
+};
+
 struct Case {
   Mutant mutant;
   const char* name;
   Shape shape;
   /// Words that the report must hold: what notices, and why. One of them is enough.
   std::vector<std::string> words;
+  Notices notices = Notices::kAll;
+  Backing backing = Backing::kAuto;
 };
 
 bool says_one_of(const std::string& problem, const std::vector<std::string>& words) {
@@ -38,6 +48,9 @@ std::string find_problem(const Case& one, std::uint64_t seeds,
                          const std::vector<std::string>& words) {
   RunOptions options;
   options.capacity = one.shape.capacity;
+  options.config.backing = one.backing;
+  if (one.notices == Notices::kJudgeAlone) options.validate_every = options.compare_every = 0;
+  if (one.backing == Backing::kSegments) options.check_promise = false;
   std::string last;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     const RunResult result = run_isolated(generate(seed, one.shape), options);
@@ -112,12 +125,107 @@ INSTANTIATE_TEST_SUITE_P(
         Case{Mutant::kNoRollbackUnmap,
              "no_rollback_unmap",
              {.ops = 300, .streams = 2, .capacity = 96 * MiB, .faults = true},
-             {"map over a mapping", "leak", "reserved"}}),
+             {"map over a mapping", "leak", "reserved"}},
+        Case{Mutant::kNoDetach,
+             "no_detach_and_used",
+             {.ops = 300, .capacity = 64 * MiB},
+             {"unmapped memory touched"},
+             Notices::kJudgeAlone},
+        Case{Mutant::kNoDetach,
+             "no_detach_and_unmapped",
+             {.ops = 300, .capacity = 64 * MiB},
+             {"bad unmap"},
+             Notices::kJudgeAlone},
+        Case{Mutant::kKeepReleasedPage,
+             "keep_released_page",
+             {.ops = 300, .capacity = 64 * MiB},
+             {"bad map: "},
+             Notices::kJudgeAlone},
+        Case{Mutant::kKeepRefusedHandles,
+             "keep_refused_handles",
+             {.ops = 300, .capacity = 64 * MiB, .faults = true},
+             {"bad release"},
+             Notices::kJudgeAlone},
+        Case{Mutant::kMapOn,
+             "map_on",
+             {.ops = 300, .capacity = 64 * MiB, .faults = true},
+             {"bad access setting"},
+             Notices::kJudgeAlone},
+        Case{Mutant::kStitchBeyondZone,
+             "stitch_beyond_zone",
+             {.ops = 600, .capacity = 64 * MiB},
+             {"the addresses are not reserved"},
+             Notices::kJudgeAlone},
+        Case{Mutant::kKeepFreedZone,
+             "keep_freed_zone",
+             {.ops = 300, .capacity = 64 * MiB},
+             {"no reserved range begins there", "the addresses are not reserved"},
+             Notices::kJudgeAlone},
+        Case{Mutant::kLeakRange, "leak_range", {.ops = 40}, {"reserved address ranges"}},
+        Case{Mutant::kLeakSegment,
+             "leak_segment",
+             {.ops = 100, .capacity = 64 * MiB},
+             {"reserved is", "allocations of device"},
+             Notices::kAll,
+             Backing::kSegments},
+        Case{Mutant::kLeakEvents, "leak_events", {.ops = 200, .streams = 3}, {"events of device"}},
+        Case{Mutant::kEventGone,
+             "event_gone",
+             {.ops = 300, .streams = 3},
+             {"no such stream or event"}}),
     [](const auto& one) { return std::string(one.param.name); });
 
+// ---- What no program of operations can show
+
+// A kernel that never ends, on a stream that no memory of ours was used on.
+std::string trim_beside_an_endless_stream() {
+  device::sim::ModelConfig config;
+  config.devices[0].total_memory = Bytes{64 * MiB};
+  config.judge = device::sim::JudgeMode::kCount;
+  device::sim::GpuModel model(config);
+  device::sim::SimDevice device(model, DeviceId{0});
+  auto allocator = core::make_allocator(device, Config{}, nullptr).value();
+  const StreamId ours = model.create_stream(DeviceId{0}, {.non_blocking = true}).value();
+  const StreamId endless = model.create_stream(DeviceId{0}, {.non_blocking = true}).value();
+  device::sim::Work work;
+  work.duration = device::sim::kNever;
+  EXPECT_TRUE(model.enqueue(DeviceId{0}, endless, device::sim::CallKind::kLaunchKernel, work).ok());
+  const Block block = allocator->allocate(Bytes{8 * MiB}, ours, nullptr).value();
+  EXPECT_TRUE(allocator->free(block.addr).ok());
+  const Result<Bytes> trimmed = allocator->trim(0_B);
+  EXPECT_EQ(trimmed.ok(), model.hazard_count() == 0);
+  std::string report = model.report();
+  model.set_judge(device::sim::JudgeMode::kOff);  // what stays is not what this is about
+  return report;
+}
+
+TEST(MutantsOfWaiting, WhoWaitsForOneStreamDoesNotWaitForAnother) {
+  EXPECT_EQ(trim_beside_an_endless_stream(), "");
+  core::active_mutant = Mutant::kFenceAlways;
+  const std::string report = trim_beside_an_endless_stream();
+  core::active_mutant = Mutant::kNone;
+  EXPECT_NE(report.find("endless wait"), std::string::npos) << report;
+}
+
+// Core calls the device inside of calls of its owner alone, its end included; so the rule holds the
+// owner, who must end the allocator before the device.
+TEST(MutantsOfTheOwner, AnAllocatorThatOutlivesItsDeviceIsFound) {
+  device::sim::ModelConfig config;
+  config.judge = device::sim::JudgeMode::kCount;
+  config.report_leaks = false;
+  device::sim::GpuModel model(config);
+  device::sim::SimDevice device(model, DeviceId{0});
+  auto allocator = core::make_allocator(device, Config{}, nullptr).value();
+  ASSERT_TRUE(allocator->allocate(Bytes{8 * MiB}, StreamId{0}, nullptr).ok());
+  model.shut_down();
+  EXPECT_EQ(model.hazard_count(), 0U);
+  allocator.reset();
+  EXPECT_GT(model.hazard_count(device::sim::HazardKind::kCallAfterShutdown), 0U);
+}
+
 TEST(MutantList, HasACaseForEachMutation) {
-  // The test binary names 14 of them; a new enumerator needs a case above.
-  EXPECT_EQ(static_cast<int>(Mutant::kCount) - 1, 14);
+  // The test binary names 25 of them; a new enumerator needs a case above.
+  EXPECT_EQ(static_cast<int>(Mutant::kCount) - 1, 25);
 }
 
 }  // namespace

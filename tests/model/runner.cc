@@ -156,28 +156,62 @@ class Run {
     return text;
   }
 
-  // P1: live pages and those the request needs do not fit.
+  // P1: live pages and those the request needs do not fit. What it says while a stream captures,
+  // with segments and under the limit of a pool is in allocator/README.md.
   void check_refusal(const Alloc& op, const OomReport& report) {
     if (report.requested_bytes.value != op.bytes) fail("the report is of another request");
-    // Segments do not share pages; nobody may wait for streams while one captures.
-    if (!options_.check_promise || is_faulty_ || in_capture_ || has_segments_) return;
-    if (report.cause == EmergencyCause::kPoolLimitReached) {
-      if (pool_limits_.empty()) fail("refused for the limit of a pool, and none has one");
-      return;
-    }
+    if (is_faulty_) return;
     std::uint64_t room = options_.capacity - std::min(options_.capacity, others_);
     if (limit_ != 0) room = std::min(room, limit_);
     const std::uint64_t rounded = (op.bytes + 511) / 512 * 512;
     const std::uint64_t need = (rounded + kPage - 1) / kPage;
+    const auto refused = [&](const std::string& although) {
+      fail("refused " + std::to_string(op.bytes) + " bytes although " + although + " and " +
+           std::to_string(room / kPage) + " may be held; " + told(report));
+    };
     std::set<std::uint64_t> used = reference_.used_units();
     for (const auto& [pool, is_captured] : captured_pools_) {
       if (is_captured) used.insert(pool_units_[pool].begin(), pool_units_[pool].end());
     }
-    if ((used.size() + need) * kPage <= room) {
-      fail("refused " + std::to_string(op.bytes) + " bytes although " +
-           std::to_string(used.size()) + " pages are in use and " + std::to_string(room / kPage) +
-           " may be held; " + told(report));
+    const bool fits = (used.size() + need) * kPage <= room;
+    if (report.cause == EmergencyCause::kPoolLimitReached) {
+      const std::uint32_t pool = pool_of(op.stream);
+      if (pool == 0) return fail("refused for the limit of a pool, and it went to none");
+      const std::uint64_t limit = pool_limits_.count(pool) != 0 ? pool_limits_.at(pool) : 0;
+      if (limit == 0) return fail("refused for the limit of a pool that has none");
+      if (!options_.check_promise || in_capture_ || has_segments_ || !fits) return;
+      const std::uint64_t own = units_of_pool(pool).size();
+      room = limit;
+      if ((own + need) * kPage <= limit) refused(std::to_string(own) + " pages are the pool's");
+      return;
     }
+    if (in_capture_ || has_segments_ || options_.config.backing == Backing::kSegments) {
+      // Nobody may wait or give back while a stream captures, and a segment is one piece; but what
+      // was never taken from the device can be had.
+      if (report.reserved_bytes.value + need * kPage <= room) {
+        refused(std::to_string(report.reserved_bytes.value / kPage) + " pages are reserved");
+      }
+      return;
+    }
+    if (options_.check_promise && fits) refused(std::to_string(used.size()) + " pages are in use");
+  }
+
+  /// That a request of the stream goes to: 0 is the default pool.
+  std::uint32_t pool_of(std::uint32_t index) const {
+    for (auto region = region_order_.rbegin(); region != region_order_.rend(); ++region) {
+      if (region->second == index) return region->first;
+    }
+    return 0;
+  }
+  std::set<std::uint64_t> units_of_pool(std::uint32_t pool) {
+    std::set<std::uint64_t> units;
+    if (captured_pools_[pool]) units = pool_units_[pool];
+    for (const auto& [id, block] : reference_.live()) {
+      if (block.pool != pool) continue;
+      const std::uint64_t last = (block.addr + block.bytes - 1) / kPage;
+      for (std::uint64_t unit = block.addr / kPage; unit <= last; ++unit) units.insert(unit);
+    }
+    return units;
   }
 
   bool free_on_oom() {
@@ -251,8 +285,10 @@ class Run {
     if (!event.ok()) return false;
     const bool ordered = model_.record_event(*event, DeviceId{0}, stream(other)).ok() &&
                          model_.wait_event(DeviceId{0}, stream(waiter), *event).ok();
-    const Status destroyed = model_.destroy_event(*event);
-    static_cast<void>(destroyed);
+    // A fault may meet this call as well; the second try is not about the allocator.
+    if (!model_.destroy_event(*event).ok() && !model_.destroy_event(*event).ok()) {
+      fail("the program cannot destroy its event");
+    }
     return ordered;
   }
   // By waiting on the host if a fault forbids an event. Not while a stream captures.
@@ -320,6 +356,7 @@ class Run {
     const Status status = allocator_->begin_allocate_to_pool(
         pool_id(op.pool), [routed](StreamId s) { return s == routed; });
     if (!status.ok()) return fail("a pool region cannot begin");
+    region_order_.emplace_back(op.pool, op.stream);
     ++regions_[op.pool];
     ++uses_[op.pool];
     if (allocator_->pool_use_count(pool_id(op.pool)) != uses_[op.pool]) fail("use count");
@@ -328,6 +365,7 @@ class Run {
     if (capture_pool_ == op.pool || regions_[op.pool] == 0) return skip();
     if (!allocator_->end_allocate_to_pool(pool_id(op.pool)).ok())
       return fail("a region cannot end");
+    std::erase_if(region_order_, [&](const auto& region) { return region.first == op.pool; });
     --regions_[op.pool];
   }
   void perform(const PoolRelease& op) {
@@ -392,6 +430,7 @@ class Run {
         pool_id(op.pool), [captured](StreamId s) { return s == captured; });
     if (!begun.ok()) return fail("a capture's region cannot begin");
     allocator_->expect_stream(captured);
+    region_order_.emplace_back(op.pool, op.stream);
     ++regions_[op.pool];
     ++uses_[op.pool];
     if (!model_.begin_capture(DeviceId{0}, captured, device::sim::CaptureMode::kThreadLocal).ok()) {
@@ -593,6 +632,7 @@ class Run {
   ReferenceModel reference_;
   std::vector<StreamId> streams_;
   std::map<std::uint32_t, int> regions_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> region_order_;  // pool, stream; oldest first
   std::map<std::uint32_t, int> uses_;
   std::map<std::uint32_t, bool> captured_pools_;
   std::map<std::uint32_t, std::vector<Graph>> graphs_;

@@ -12,8 +12,8 @@ constexpr bool is_power_of_two(std::uint64_t n) {
   return n != 0 && (n & (n - 1)) == 0;
 }
 
-Refusal refuse(Native native, const char* why, HazardKind hazard = HazardKind::kCount) {
-  return Refusal{native, hazard, why};
+Refusal refuse(Native native, const char* why, JudgeRule rule = JudgeRule::kNone) {
+  return Refusal{native, rule, why};
 }
 
 }  // namespace
@@ -59,16 +59,17 @@ Refusal DeviceMemory::reserve(Bytes bytes, Bytes alignment, DeviceId device, Dev
 Refusal DeviceMemory::free_range(DeviceAddr addr, Bytes bytes) {
   const auto it = ranges_.find(addr.value);
   if (it == ranges_.end()) {
-    return refuse(Native::kInvalidValue, "no reserved range begins there", HazardKind::kBadRange);
+    return refuse(Native::kInvalidValue, "no reserved range begins there",
+                  JudgeRule::kRangeBeginsThere);
   }
   const AddressRange& range = it->second;
   if (range.bytes != bytes) {
     return refuse(Native::kInvalidValue, "the range was reserved with another size",
-                  HazardKind::kBadRange);
+                  JudgeRule::kRangeSize);
   }
   if (range.mappings != 0) {
     return refuse(Native::kInvalidValue, "something is still mapped in the range",
-                  HazardKind::kBadRange);
+                  JudgeRule::kRangeIsEmpty);
   }
   --account(range.device).ranges;
   ranges_.erase(it);
@@ -146,7 +147,7 @@ Refusal DeviceMemory::release(HandleId handle) {
   Physical* physical = find_handle(handle);
   if (physical == nullptr) {
     return refuse(Native::kInvalidValue, "no such handle; it may have been released before",
-                  HazardKind::kBadRelease);
+                  JudgeRule::kHandleIsHeld);
   }
   // With the last reference the id dies; the memory stays as long as it is mapped.
   if (--physical->references == 0) {
@@ -210,17 +211,17 @@ void DeviceMemory::erase_mapping(Mapping& mapping) {
 Refusal DeviceMemory::map(DeviceAddr addr, Bytes bytes, HandleId handle) {
   Physical* physical = find_handle(handle);
   if (physical == nullptr)
-    return refuse(Native::kInvalidValue, "no such handle", HazardKind::kBadMap);
+    return refuse(Native::kInvalidValue, "no such handle", JudgeRule::kMapLiveHandle);
   if (bytes != physical->bytes) {
-    return refuse(Native::kInvalidValue, "a handle is mapped as a whole", HazardKind::kBadMap);
+    return refuse(Native::kInvalidValue, "a handle is mapped as a whole", JudgeRule::kMapWhole);
   }
   if (addr.value % granularity(physical->device).value != 0) {
     return refuse(Native::kInvalidValue, "the address is not a multiple of the granularity",
-                  HazardKind::kBadMap);
+                  JudgeRule::kMapAligned);
   }
   AddressRange* range = find_range(addr);
   if (range == nullptr || range->base + range->bytes < addr + bytes) {
-    return refuse(Native::kInvalidValue, "the addresses are not reserved", HazardKind::kBadMap);
+    return refuse(Native::kInvalidValue, "the addresses are not reserved", JudgeRule::kMapInRange);
   }
   bool is_taken = false;
   for_each_piece(addr, bytes, [&is_taken](const Mapping* mapping, DeviceAddr, Bytes) {
@@ -229,24 +230,27 @@ Refusal DeviceMemory::map(DeviceAddr addr, Bytes bytes, HandleId handle) {
   });
   if (is_taken)
     return refuse(Native::kInvalidValue, "something is mapped there already",
-                  HazardKind::kMapOverMapping);
+                  JudgeRule::kMapOverNothing);
   Mapping& mapping = add_mapping(addr, bytes, *physical);
   mapping.range = range;
   ++range->mappings;
   return {};
 }
 
-Refusal DeviceMemory::find_whole(DeviceAddr addr, Bytes bytes, std::vector<Mapping*>& found) const {
+Refusal DeviceMemory::find_whole(DeviceAddr addr, Bytes bytes, const WholeRules& rules,
+                                 std::vector<Mapping*>& found) const {
   if (bytes.value == 0 || addr.value + bytes.value < addr.value) {
-    return refuse(Native::kInvalidValue, "the range is empty, or ends behind the last address");
+    return refuse(Native::kInvalidValue, "the range is empty, or ends behind the last address",
+                  rules.something);
   }
   const DeviceAddr end = addr + bytes;
   for (DeviceAddr at = addr; at < end;) {
     Mapping* mapping = find_mapping(at);
     if (mapping == nullptr || mapping->range == nullptr)
-      return refuse(Native::kInvalidValue, "nothing is mapped in a part of the range");
+      return refuse(Native::kInvalidValue, "nothing is mapped in a part of the range",
+                    rules.mapped);
     if (mapping->base != at || mapping->base + mapping->bytes > end) {
-      return refuse(Native::kInvalidValue, "the range holds only a part of a mapping");
+      return refuse(Native::kInvalidValue, "the range holds only a part of a mapping", rules.whole);
     }
     found.push_back(mapping);
     at = at + mapping->bytes;

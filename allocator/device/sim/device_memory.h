@@ -74,7 +74,7 @@ struct Mapping {
 /// be no mistake).
 struct Refusal {
   Native native = Native::kSuccess;
-  HazardKind hazard = HazardKind::kCount;
+  JudgeRule rule = JudgeRule::kNone;  ///< that was broken, if that is a finding
   const char* why = "";
   bool ok() const { return native == Native::kSuccess; }
 };
@@ -101,7 +101,15 @@ class DeviceMemory {
   // ---- Mappings
   Refusal map(DeviceAddr addr, Bytes bytes, HandleId handle);
   /// Finds the whole mappings that make up the range, without changing anything.
-  Refusal find_whole(DeviceAddr addr, Bytes bytes, std::vector<Mapping*>& found) const;
+  /// What is broken when the range is none, when nothing is mapped in a part of it, and when it
+  /// cuts a mapping.
+  struct WholeRules {
+    JudgeRule something;
+    JudgeRule mapped;
+    JudgeRule whole;
+  };
+  Refusal find_whole(DeviceAddr addr, Bytes bytes, const WholeRules& rules,
+                     std::vector<Mapping*>& found) const;
   void unmap(Mapping& mapping);
   Mapping* find_mapping(DeviceAddr addr) const {
     return space_.contains(addr) ? table_.find(addr) : nullptr;

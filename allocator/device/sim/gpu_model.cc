@@ -83,7 +83,7 @@ Native Call::enter() {
       base::FixedBuffer<256> text;
       text << name_of(kind_) << " on " << device_
            << " after the model was shut down (as by a destructor that runs too late)";
-      s.file(s.new_hazard(HazardKind::kCallAfterShutdown), text);
+      s.file(s.new_hazard(JudgeRule::kNoCallAfterEnd), text);
     }
     return Native::kUnloading;
   }
@@ -103,7 +103,7 @@ Native Call::enter() {
     text << name_of(kind_) << " on " << device_
          << " may wait for the device, and this thread holds " << pool_locks_of_this_thread()
          << " pool lock(s); release them first";
-    s.file(s.new_hazard(HazardKind::kBlockingUnderLock), text);
+    s.file(s.new_hazard(JudgeRule::kNoBlockingUnderLock), text);
   }
   if (!s.captures.empty() && is_unsafe_in_capture(kind_)) {
     if (const Native native = s.check_capture(kind_); native != Native::kSuccess) return native;
@@ -114,8 +114,8 @@ Native Call::enter() {
 }
 
 Status Call::fail(const Refusal& refusal) {
-  if (refusal.hazard != HazardKind::kCount && state_.is_judging()) {
-    Hazard hazard = state_.new_hazard(refusal.hazard);
+  if (refusal.rule != JudgeRule::kNone && state_.is_judging()) {
+    Hazard hazard = state_.new_hazard(refusal.rule);
     hazard.device = device_;
     hazard.addr = arguments_.addr;
     hazard.bytes = arguments_.bytes;
@@ -131,14 +131,14 @@ Status Call::fail(const Refusal& refusal) {
   return fail(refusal.native);
 }
 
-Status Call::fail_foreign(const char* what) {
+Status Call::fail_foreign(JudgeRule rule) {
   if (state_.is_judging()) {
-    Hazard hazard = state_.new_hazard(HazardKind::kForeignStream);
+    Hazard hazard = state_.new_hazard(rule);
     hazard.device = device_;
     hazard.call = kind_;
     base::FixedBuffer<256> text;
     text << name_of(kind_) << " on " << device_ << ": " << base::Hex{arguments_.object}
-         << " is no live " << what;
+         << " is no live " << (rule == JudgeRule::kStreamExists ? "stream" : "event");
     state_.file(std::move(hazard), text);
   }
   return fail(Native::kInvalidHandle);

@@ -95,7 +95,7 @@ Native GpuModel::State::break_capture(Capture& capture, Native answer) {
     base::FixedBuffer<256> text;
     text << "a call that CUDA forbids there (it answers " << static_cast<std::int32_t>(answer)
          << ") ended the capture that began on " << capture.origin->id;
-    Hazard hazard = new_hazard(HazardKind::kCaptureBroken);
+    Hazard hazard = new_hazard(JudgeRule::kCaptureIsLeftAlone);
     hazard.stream = capture.origin->id;
     file(std::move(hazard), text);
   }
@@ -186,7 +186,7 @@ Status GpuModel::begin_capture_to(DeviceId device, StreamId id, GraphId graph_id
   Call call(s, CallKind::kBeginCapture, device, CallArguments{{}, {}, id.value});
   if (!call.ok()) return call.status();
   Stream* stream = s.resolve(device, id);
-  if (stream == nullptr) return call.fail_foreign("stream");
+  if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
   if (stream->is_legacy) return call.fail(Native::kCaptureUnsupported);
   if (stream->capture != nullptr) return call.fail(Native::kIllegalState);
   Graph* graph = nullptr;
@@ -221,7 +221,7 @@ Result<GraphId> GpuModel::end_capture(DeviceId device, StreamId id) {
   Call call(s, CallKind::kEndCapture, device, CallArguments{{}, {}, id.value});
   if (!call.ok()) return call.status();
   Stream* stream = s.resolve(device, id);
-  if (stream == nullptr) return call.fail_foreign("stream");
+  if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
   if (stream->capture == nullptr) return call.fail(Native::kIllegalState);
   Capture& capture = *stream->capture;
   if (capture.origin != stream)
@@ -255,7 +255,7 @@ Result<CaptureDetails> GpuModel::capture_details(DeviceId device, StreamId id) {
   Call call(s, CallKind::kCaptureInfo, device, CallArguments{{}, {}, id.value});
   if (!call.ok()) return call.status();
   const Stream* stream = s.resolve(device, id);
-  if (stream == nullptr) return call.fail_foreign("stream");
+  if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
   // CUDA's answer, not a misuse: callers ask in order to find out.
   if (stream->is_legacy && s.is_blocking_stream_capturing(stream->device))
     return call.fail(Native::kCaptureImplicit);
@@ -278,7 +278,7 @@ Status GpuModel::update_capture_dependencies(DeviceId device, StreamId id,
   Call call(s, CallKind::kGraphBuild, device, CallArguments{{}, {}, id.value});
   if (!call.ok()) return call.status();
   Stream* stream = s.resolve(device, id);
-  if (stream == nullptr) return call.fail_foreign("stream");
+  if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
   if (stream->capture == nullptr) return call.fail(Native::kIllegalState);
   std::vector<std::uint32_t> indices;
   if (!to_indices(dependencies, *stream->capture->graph, indices))
@@ -420,7 +420,7 @@ Status GpuModel::launch_graph(DeviceId device, StreamId id, ExecId exec_id,
     Call call(s, CallKind::kLaunchGraph, device, CallArguments{{}, {}, exec_id.value});
     if (!call.ok()) return call.status();
     Stream* stream = s.resolve(device, id);
-    if (stream == nullptr) return call.fail_foreign("stream");
+    if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
     ExecGraph* exec = s.execs.find(exec_id.value);
     if (exec == nullptr) return call.fail(Native::kInvalidValue);
     if (stream->is_legacy && s.is_blocking_stream_capturing(stream->device)) {

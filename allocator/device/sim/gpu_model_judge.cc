@@ -32,14 +32,17 @@ struct Range {
   Bytes bytes;
 };
 base::TextWriter& operator<<(base::TextWriter& text, const Range& range) {
-  return text << "[" << range.addr << ", " << range.addr + range.bytes << ")";
+  // A range that is told may be none: it may end behind the last address.
+  return text << "[" << range.addr << ", " << DeviceAddr{range.addr.value + range.bytes.value}
+              << ")";
 }
 
 }  // namespace
 
-Hazard GpuModel::State::new_hazard(HazardKind kind) const {
+Hazard GpuModel::State::new_hazard(JudgeRule rule) const {
   Hazard hazard;
-  hazard.kind = kind;
+  hazard.kind = kind_of(rule);
+  hazard.rule = rule;
   hazard.sequence = sequence;
   hazard.time = clock.now();
   return hazard;
@@ -77,8 +80,8 @@ void GpuModel::State::note_use(DeviceAddr addr, Bytes bytes, const UseAt& use) {
       stream.capture->graph->ranges.push_back(GraphRange{addr, bytes});
   }
   const char* verb = use.is_launch ? "written by a graph launched" : verb_of(use.kind);
-  const auto untouchable = [&](HazardKind kind, DeviceAddr at, const char* why) {
-    Hazard hazard = new_hazard(kind);
+  const auto untouchable = [&](JudgeRule rule, DeviceAddr at, const char* why) {
+    Hazard hazard = new_hazard(rule);
     hazard.device = stream.device;
     hazard.addr = at;
     hazard.bytes = bytes;
@@ -90,7 +93,7 @@ void GpuModel::State::note_use(DeviceAddr addr, Bytes bytes, const UseAt& use) {
   };
   if (bytes.value == 0) return;
   if (addr.value + bytes.value < addr.value) {
-    untouchable(HazardKind::kTouchUnmapped, addr, "no such memory");
+    untouchable(JudgeRule::kUseOfMemory, addr, "no such memory");
     return;
   }
 
@@ -98,17 +101,16 @@ void GpuModel::State::note_use(DeviceAddr addr, Bytes bytes, const UseAt& use) {
       false;  // one finding for each note: the rest of a large block tells the same story
   const std::uint64_t device_bit = std::uint64_t{1} << stream.device.value;
   memory.for_each_piece(addr, bytes, [&](Mapping* mapping, DeviceAddr begin, Bytes count) {
-    if (mapping == nullptr)
-      return untouchable(HazardKind::kTouchUnmapped, begin, "nothing is mapped");
+    if (mapping == nullptr) return untouchable(JudgeRule::kUseOfMapped, begin, "nothing is mapped");
     if (mapping->chunk != nullptr) {
       const SmallChunk::Piece piece = mapping->chunk->find(begin);
       if (piece.bytes.value == 0 || piece.addr + piece.bytes < begin + count) {
-        return untouchable(HazardKind::kTouchUnmapped, begin, "no allocation holds the bytes");
+        return untouchable(JudgeRule::kUseOfAllocation, begin, "no allocation holds the bytes");
       }
     }
     const bool writes = use.kind != UseKind::kRead;
     if (use.check_access && ((writes ? mapping->writable : mapping->readable) & device_bit) == 0) {
-      return untouchable(HazardKind::kTouchWithoutAccess, begin,
+      return untouchable(JudgeRule::kUseWithAccess, begin,
                          "the mapping gives this device no such access");
     }
     Physical& physical = *mapping->physical;
@@ -124,7 +126,8 @@ void GpuModel::State::note_use(DeviceAddr addr, Bytes bytes, const UseAt& use) {
         const Range now{DeviceAddr{note.via + conflict.begin},
                         Bytes{conflict.end - conflict.begin}};
         const DeviceAddr earlier_addr{conflict.earlier.via + conflict.begin};
-        Hazard hazard = new_hazard(conflict.kind);
+        Hazard hazard = new_hazard(conflict.rule);
+        if (conflict.is_alias) hazard.kind = HazardKind::kAliasUse;
         hazard.device = stream.device;
         hazard.addr = now.addr;
         hazard.bytes = now.bytes;
@@ -168,8 +171,8 @@ void GpuModel::State::note_use(DeviceAddr addr, Bytes bytes, const UseAt& use) {
 
 bool GpuModel::State::check_done(const Mapping& mapping, DeviceAddr addr, Bytes bytes,
                                  const char* what) {
-  const auto report = [&](StreamId user, const char* why) {
-    Hazard hazard = new_hazard(HazardKind::kUnmapInUse);
+  const auto report = [&](JudgeRule rule, StreamId user, const char* why) {
+    Hazard hazard = new_hazard(rule);
     hazard.device = mapping.physical->device;
     hazard.addr = addr;
     hazard.bytes = bytes;
@@ -194,14 +197,15 @@ bool GpuModel::State::check_done(const Mapping& mapping, DeviceAddr addr, Bytes 
     const Use* use =
         uses.find_unfinished(physical.frames[frame], from, to, mapping.base.value + start);
     if (use == nullptr) continue;
-    return report(
-        name_of_stream(*use),
-        use->is_open() ? "the bytes have an owner who has not given them back, on " : kMayRun);
+    if (!use->is_open()) return report(JudgeRule::kGoneWhenDone, name_of_stream(*use), kMayRun);
+    return report(JudgeRule::kGoneWithoutOwner, name_of_stream(*use),
+                  "the bytes have an owner who has not given them back, on ");
   }
   for (const Mapping::PastUse& past : mapping.past_uses) {
     if (order.host_knows(past.stream, past.tick)) continue;
     const Stream* stream = past.stream < by_index.size() ? by_index[past.stream] : nullptr;
-    return report(stream == nullptr ? StreamId{} : stream->id, kMayRun);
+    return report(JudgeRule::kGoneWhenAliasDone, stream == nullptr ? StreamId{} : stream->id,
+                  kMayRun);
   }
   return true;
 }
@@ -231,9 +235,9 @@ void GpuModel::State::report_leaks() {
     const DeviceId device{static_cast<std::int32_t>(i)};
     const DeviceMemory::Account& account = memory.account(device);
     const std::uint64_t pooled = on(device).async_pool.use().reserved.value;
-    const auto leak = [&](std::uint64_t count, const char* what, Bytes bytes) {
+    const auto leak = [&](JudgeRule rule, std::uint64_t count, const char* what, Bytes bytes) {
       if (count == 0) return;
-      Hazard hazard = new_hazard(HazardKind::kLeak);
+      Hazard hazard = new_hazard(rule);
       hazard.device = device;
       hazard.bytes = bytes;
       base::FixedBuffer<256> text;
@@ -254,10 +258,13 @@ void GpuModel::State::report_leaks() {
         in_allocations += physical.bytes;
       }
     });
-    leak(account.handles - mapped_only, "memory handles", in_handles);
-    leak(mapped_only, "released handles that are mapped", Bytes{});
-    leak(account.ranges, "reserved address ranges", Bytes{});
-    if (pooled == 0) leak(account.allocations, "allocations", in_allocations);
+    leak(JudgeRule::kNoHandleIsLeft, account.handles - mapped_only, "memory handles", in_handles);
+    leak(JudgeRule::kNoMappingIsLeft, mapped_only, "released handles that are mapped", Bytes{});
+    leak(JudgeRule::kNoRangeIsLeft, account.ranges, "reserved address ranges", Bytes{});
+    leak(JudgeRule::kNoEventIsLeft, on(device).events, "events", Bytes{});
+    if (pooled == 0) {
+      leak(JudgeRule::kNoAllocationIsLeft, account.allocations, "allocations", in_allocations);
+    }
   }
 }
 
@@ -271,7 +278,7 @@ void GpuModel::note_use(DeviceId device, DeviceAddr addr, Bytes bytes, StreamId 
                                s.clock.now(), Native::kSuccess, verb_of(kind)});
   Stream* stream = s.resolve(device, id);
   if (stream == nullptr) {
-    Hazard hazard = s.new_hazard(HazardKind::kForeignStream);
+    Hazard hazard = s.new_hazard(JudgeRule::kUseOnStream);
     hazard.device = device;
     hazard.addr = addr;
     hazard.bytes = bytes;

@@ -30,11 +30,11 @@ Status GpuModel::release(DeviceAddr addr) {
   if (addr.is_null()) return Status{};
   Mapping* mapping = s.memory.find_allocation(addr);
   if (mapping == nullptr) {
-    return call.fail(Refusal{Native::kInvalidValue, HazardKind::kBadRelease,
+    return call.fail(Refusal{Native::kInvalidValue, JudgeRule::kAllocationIsHeld,
                              "no allocation begins there; it may have been freed before"});
   }
   if (mapping->physical->is_imported) {
-    return call.fail(Refusal{Native::kInvalidValue, HazardKind::kBadRelease,
+    return call.fail(Refusal{Native::kInvalidValue, JudgeRule::kImportIsNotFreed,
                              "the memory is another process's; it is closed, not freed"});
   }
   const DeviceId device = mapping->physical->device;
@@ -67,7 +67,7 @@ Status GpuModel::close_import(DeviceAddr addr) {
   if (!call.ok()) return call.status();
   Mapping* mapping = s.memory.find_allocation(addr);
   if (mapping == nullptr || !mapping->physical->is_imported) {
-    return call.fail(Refusal{Native::kInvalidValue, HazardKind::kBadRelease,
+    return call.fail(Refusal{Native::kInvalidValue, JudgeRule::kImportIsHeld,
                              "no memory of another process was opened there"});
   }
   if (const Native native = s.synchronize_device_locked(mapping->physical->device);
@@ -86,7 +86,7 @@ Result<DeviceAddr> GpuModel::allocate_async(DeviceId device, Bytes bytes, Stream
   Call call(s, CallKind::kMallocAsync, device, CallArguments{{}, bytes, stream.value});
   if (!call.ok()) return call.status();
   Stream* on = s.resolve(device, stream);
-  if (on == nullptr) return call.fail_foreign("stream");
+  if (on == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
   if (on->capture != nullptr)
     return call.fail(Native::kNotSupported);  // memory nodes of graphs are not modelled
   if (bytes.value == 0) return call.fail(Native::kInvalidValue);
@@ -113,10 +113,10 @@ Status GpuModel::release_async(DeviceAddr addr, StreamId stream) {
   if (!call.ok()) return call.status();
   if (addr.is_null()) return Status{};
   Stream* on = s.resolve(device, stream);
-  if (on == nullptr) return call.fail_foreign("stream");
+  if (on == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
   AsyncPool& pool = s.on(device).async_pool;
   if (!pool.owns(addr)) {
-    return call.fail(Refusal{Native::kInvalidValue, HazardKind::kBadRelease,
+    return call.fail(Refusal{Native::kInvalidValue, JudgeRule::kAsyncBlockIsHeld,
                              "the stream-ordered pool gave out no such block"});
   }
   s.queue_behind_legacy(*on);
@@ -262,8 +262,9 @@ Status GpuModel::unmap(DeviceAddr addr, Bytes bytes) {
             [&](CallArguments&) { return s.device_of(addr); });
   if (!call.ok()) return call.status();
   std::vector<Mapping*> found;
-  if (Refusal refusal = s.memory.find_whole(addr, bytes, found); !refusal.ok()) {
-    refusal.hazard = HazardKind::kBadUnmap;
+  constexpr DeviceMemory::WholeRules kRules{JudgeRule::kUnmapSomething, JudgeRule::kUnmapMapped,
+                                            JudgeRule::kUnmapWhole};
+  if (const Refusal refusal = s.memory.find_whole(addr, bytes, kRules, found); !refusal.ok()) {
     return call.fail(refusal);
   }
   for (Mapping* mapping : found) {
@@ -278,8 +279,9 @@ Status GpuModel::set_access(DeviceAddr addr, Bytes bytes, DeviceId device, Acces
   Call call(s, CallKind::kSetAccess, device, CallArguments{addr, bytes, 0});
   if (!call.ok()) return call.status();
   std::vector<Mapping*> found;
-  if (Refusal refusal = s.memory.find_whole(addr, bytes, found); !refusal.ok()) {
-    refusal.hazard = HazardKind::kBadAccess;
+  constexpr DeviceMemory::WholeRules kRules{JudgeRule::kAccessSomething, JudgeRule::kAccessMapped,
+                                            JudgeRule::kAccessWhole};
+  if (const Refusal refusal = s.memory.find_whole(addr, bytes, kRules, found); !refusal.ok()) {
     return call.fail(refusal);
   }
   const std::uint64_t bit = std::uint64_t{1} << device.value;

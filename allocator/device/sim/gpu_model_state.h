@@ -26,6 +26,7 @@
 #include "allocator/device/sim/graph.h"
 #include "allocator/device/sim/hazard_log.h"
 #include "allocator/device/sim/id_table.h"
+#include "allocator/device/sim/judge_rule.h"
 #include "allocator/device/sim/order.h"
 #include "allocator/device/sim/use_map.h"
 #include "allocator/device/sim/virtual_clock.h"
@@ -88,6 +89,7 @@ struct DeviceState {
   Stream* legacy = nullptr;
   std::vector<Stream*> streams;   ///< alive, the legacy and per-thread ones included
   std::vector<Stream*> blocking;  ///< of these: ordered with the legacy stream
+  std::uint64_t events = 0;       ///< alive
   std::uint64_t blocking_ops = 0;
   std::uint64_t legacy_ops = 0;
   std::vector<Order::Point>
@@ -187,7 +189,7 @@ struct GpuModel::State {
   StreamId name_of_stream(const Use& use) const;
 
   /// Starts a finding with what every one has; the caller adds the text and files it.
-  Hazard new_hazard(HazardKind kind) const;
+  Hazard new_hazard(JudgeRule rule) const;
   void file(Hazard hazard, const base::TextWriter& text);
 };
 
@@ -229,8 +231,8 @@ class Call {
   }
   /// The same, and a finding where the refusal is one.
   Status fail(const Refusal& refusal);
-  /// The stream or event given is none.
-  Status fail_foreign(const char* what);
+  /// The stream or event given is none: kStreamExists or kEventExists.
+  Status fail_foreign(JudgeRule rule);
   Nanos delay() const { return delay_; }  ///< of an event that completes late
 
  private:

@@ -81,7 +81,7 @@ Status GpuModel::destroy_stream(StreamId id) {
   if (!call.ok()) return call.status();
   Stream* stream = s.streams.find(id.value);
   if (stream == nullptr || stream->is_legacy || stream->is_per_thread)
-    return call.fail_foreign("stream");
+    return call.fail_foreign(JudgeRule::kStreamExists);
   if (stream->capture != nullptr)
     return call.fail(s.break_capture(*stream->capture, Native::kCaptureUnsupported));
   DeviceState& d = s.on(stream->device);
@@ -156,7 +156,7 @@ Native GpuModel::State::wait_until(Nanos time) {
       } else {
         text << "completes only in " << time - now;
       }
-      file(new_hazard(HazardKind::kEndlessWait), text);
+      file(new_hazard(JudgeRule::kNoEndlessWait), text);
     }
     return Native::kTimeout;
   }
@@ -202,7 +202,7 @@ Status GpuModel::query_stream(DeviceId device, StreamId id) {
   Call call(s, CallKind::kQueryStream, device, CallArguments{{}, {}, id.value});
   if (!call.ok()) return call.status();
   Stream* stream = s.resolve(device, id);
-  if (stream == nullptr) return call.fail_foreign("stream");
+  if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
   if (stream->capture != nullptr)
     return call.fail(s.break_capture(*stream->capture, Native::kCaptureUnsupported));
   if (stream->is_legacy && s.is_blocking_stream_capturing(stream->device)) {
@@ -220,7 +220,7 @@ Status GpuModel::synchronize_stream(DeviceId device, StreamId id) {
   Call call(s, CallKind::kSynchronizeStream, device, CallArguments{{}, {}, id.value});
   if (!call.ok()) return call.status();
   Stream* stream = s.resolve(device, id);
-  if (stream == nullptr) return call.fail_foreign("stream");
+  if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
   if (stream->capture != nullptr)
     return call.fail(s.break_capture(*stream->capture, Native::kCaptureUnsupported));
   if (stream->is_legacy && s.is_blocking_stream_capturing(stream->device)) {
@@ -291,7 +291,7 @@ Status GpuModel::enqueue(DeviceId device, StreamId id, CallKind kind, const Work
     Call call(s, kind, device, CallArguments{{}, {}, id.value});
     if (!call.ok()) return call.status();
     Stream* stream = s.resolve(device, id);
-    if (stream == nullptr) return call.fail_foreign("stream");
+    if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
     if (stream->is_legacy && s.is_blocking_stream_capturing(stream->device)) {
       s.break_captures_of(stream->device, true);
       return call.fail(Native::kCaptureImplicit);
@@ -330,7 +330,7 @@ Status GpuModel::enqueue_together(std::span<const StreamOn> members, CallKind ki
     for (const StreamOn& member : members) {
       if (!s.has_device(member.device)) return call.fail(Native::kInvalidDevice);
       Stream* stream = s.resolve(member.device, member.stream);
-      if (stream == nullptr) return call.fail_foreign("stream");
+      if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
       if (stream->capture != nullptr && stream->capture->is_invalid)
         return call.fail(Native::kCaptureInvalidated);
       if ((stream->capture != nullptr) !=
@@ -411,6 +411,7 @@ Result<EventId> GpuModel::create_event(DeviceId device, EventOptions options) {
   event.device = device;
   event.options = options;
   event.id = EventId{s.events.insert(std::move(owned))};
+  ++s.on(device).events;
   return event.id;
 }
 
@@ -429,7 +430,9 @@ Status GpuModel::destroy_event(EventId id) {
   Call call(s, CallKind::kDestroyEvent, CallArguments{{}, {}, id.value},
             device_of_event(s.events, id));
   if (!call.ok()) return call.status();
-  if (s.events.erase(id.value) == nullptr) return call.fail_foreign("event");
+  const auto event = s.events.erase(id.value);
+  if (event == nullptr) return call.fail_foreign(JudgeRule::kEventExists);
+  --s.on(event->device).events;
   return Status{};
 }
 
@@ -438,9 +441,9 @@ Status GpuModel::record_event(EventId id, DeviceId device, StreamId stream_id, b
   Call call(s, CallKind::kRecordEvent, device, CallArguments{{}, {}, stream_id.value});
   if (!call.ok()) return call.status();
   EventObject* event = s.events.find(id.value);
-  if (event == nullptr) return call.fail_foreign("event");
+  if (event == nullptr) return call.fail_foreign(JudgeRule::kEventExists);
   Stream* stream = s.resolve(device, stream_id);
-  if (stream == nullptr) return call.fail_foreign("stream");
+  if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
   if (event->device != stream->device) return call.fail(Native::kInvalidHandle);
   if (stream->is_legacy && s.is_blocking_stream_capturing(stream->device)) {
     s.break_captures_of(stream->device, true);
@@ -475,9 +478,9 @@ Status GpuModel::wait_event(DeviceId device, StreamId stream_id, EventId id, boo
   Call call(s, CallKind::kWaitEvent, device, CallArguments{{}, {}, stream_id.value});
   if (!call.ok()) return call.status();
   EventObject* event = s.events.find(id.value);
-  if (event == nullptr) return call.fail_foreign("event");
+  if (event == nullptr) return call.fail_foreign(JudgeRule::kEventExists);
   Stream* stream = s.resolve(device, stream_id);
-  if (stream == nullptr) return call.fail_foreign("stream");
+  if (stream == nullptr) return call.fail_foreign(JudgeRule::kStreamExists);
   if (stream->is_legacy && s.is_blocking_stream_capturing(stream->device)) {
     s.break_captures_of(stream->device, true);
     return call.fail(Native::kCaptureImplicit);
@@ -514,7 +517,7 @@ Status GpuModel::query_event(EventId id) {
             device_of_event(s.events, id));
   if (!call.ok()) return call.status();
   EventObject* event = s.events.find(id.value);
-  if (event == nullptr) return call.fail_foreign("event");
+  if (event == nullptr) return call.fail_foreign(JudgeRule::kEventExists);
   if (event->state == EventObject::State::kNone) return Status{};
   if (event->state == EventObject::State::kCaptured) {
     if (Capture* capture = s.find_capture(event->capture); capture != nullptr)
@@ -532,7 +535,7 @@ Status GpuModel::synchronize_event(EventId id) {
             device_of_event(s.events, id));
   if (!call.ok()) return call.status();
   EventObject* event = s.events.find(id.value);
-  if (event == nullptr) return call.fail_foreign("event");
+  if (event == nullptr) return call.fail_foreign(JudgeRule::kEventExists);
   if (event->state == EventObject::State::kNone) return Status{};
   if (event->state == EventObject::State::kCaptured) {
     if (Capture* capture = s.find_capture(event->capture); capture != nullptr)
@@ -552,7 +555,7 @@ Result<Nanos> GpuModel::elapsed(EventId start_id, EventId end_id) {
   if (!call.ok()) return call.status();
   const EventObject* start = s.events.find(start_id.value);
   const EventObject* end = s.events.find(end_id.value);
-  if (start == nullptr || end == nullptr) return call.fail_foreign("event");
+  if (start == nullptr || end == nullptr) return call.fail_foreign(JudgeRule::kEventExists);
   if (!start->options.timing || !end->options.timing) return call.fail(Native::kInvalidHandle);
   for (const EventObject* event : {start, end}) {
     if (event->state == EventObject::State::kNone) return call.fail(Native::kInvalidHandle);

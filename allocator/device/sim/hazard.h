@@ -11,6 +11,8 @@
 
 namespace levee::device::sim {
 
+enum class JudgeRule : std::uint8_t;  // judge_rule.h
+
 enum class HazardKind : std::uint8_t {
   kMapOverMapping,  ///< map onto an address that has a mapping
   kBadUnmap,        ///< unmap of what is not mapped, or of a part of a mapping
@@ -42,6 +44,7 @@ const char* name_of(HazardKind kind);
 
 struct Hazard {
   HazardKind kind = HazardKind::kCount;
+  JudgeRule rule{};  ///< that was broken
   DeviceId device;
   DeviceAddr addr;  ///< where; null if the hazard has no address
   Bytes bytes;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "allocator/base/check.h"
+#include "allocator/device/sim/judge_rule.h"
 
 namespace levee::device::sim {
 
@@ -55,6 +56,7 @@ const char* name_of(HazardKind kind) {
 }
 
 void HazardLog::file(Hazard hazard) {
+  if (is_switched_off(hazard.rule)) return;
   ++count_;
   ++counts_[static_cast<std::size_t>(hazard.kind)];
   calls_before_newest_.clear();

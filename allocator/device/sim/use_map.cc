@@ -229,8 +229,14 @@ Use UseMap::make(const NewUse& use, std::uint32_t flags) const {
 }
 
 namespace {
-HazardKind unordered(const Use& earlier, const NewUse& later) {
-  return earlier.via == later.via ? HazardKind::kUnorderedUse : HazardKind::kAliasUse;
+// An owner stands in the way, or, if there is none any more, a use that is not ordered before.
+Conflict conflict_of(const Use& earlier, const NewUse& later, JudgeRule is_free,
+                     JudgeRule is_ordered) {
+  Conflict conflict;
+  conflict.rule = earlier.is_open() ? is_free : is_ordered;
+  conflict.is_alias = !earlier.is_open() && earlier.via != later.via;
+  conflict.earlier = earlier;
+  return conflict;
 }
 }  // namespace
 
@@ -268,8 +274,11 @@ void UseMap::hand_out(Frame& frame, std::uint32_t begin, std::uint32_t end, cons
     const Interval& interval = frame.intervals[i];
     reported = any_use(interval, [&](const Use& earlier) {
       if (!earlier.is_open() && is_ordered(earlier, use)) return false;
-      report(Conflict{earlier.is_open() ? HazardKind::kLiveTwice : unordered(earlier, use),
-                      std::max(begin, interval.begin), std::min(end, interval.end), earlier});
+      Conflict conflict =
+          conflict_of(earlier, use, JudgeRule::kHandOutFree, JudgeRule::kHandOutOrdered);
+      conflict.begin = std::max(begin, interval.begin);
+      conflict.end = std::min(end, interval.end);
+      report(conflict);
       return true;
     });
   }
@@ -284,7 +293,8 @@ void UseMap::hand_out(Frame& frame, std::uint32_t begin, std::uint32_t end, cons
 
 template <typename IsFine>
 void UseMap::hand_to_graph(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
-                           const Use& owner, const Report& report, const IsFine& is_fine) {
+                           const Use& owner, JudgeRule is_free, const Report& report,
+                           const IsFine& is_fine) {
   const Span span = split(frame, begin, end);
   bool reported = false;
   for (std::size_t i = span.first; i < span.last; ++i) {
@@ -292,8 +302,10 @@ void UseMap::hand_to_graph(Frame& frame, std::uint32_t begin, std::uint32_t end,
     if (!reported) {
       reported = any_use(interval, [&](const Use& earlier) {
         if (is_fine(earlier)) return false;
-        report(Conflict{earlier.is_open() ? HazardKind::kLiveTwice : unordered(earlier, use),
-                        interval.begin, interval.end, earlier});
+        Conflict conflict = conflict_of(earlier, use, is_free, JudgeRule::kGraphHandOutOrdered);
+        conflict.begin = interval.begin;
+        conflict.end = interval.end;
+        report(conflict);
         return true;
       });
     }
@@ -308,7 +320,8 @@ void UseMap::hand_to_graph(Frame& frame, std::uint32_t begin, std::uint32_t end,
 
 void UseMap::hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t end,
                                const NewUse& use, const Report& report) {
-  hand_to_graph(frame, begin, end, use, make(use, Use::kWrites | Use::kOpen), report,
+  hand_to_graph(frame, begin, end, use, make(use, Use::kWrites | Use::kOpen),
+                JudgeRule::kGraphHandOutFree, report,
                 [&](const Use& earlier) { return !earlier.is_open() && is_ordered(earlier, use); });
 }
 
@@ -334,7 +347,7 @@ void UseMap::restore(Frame& frame, std::uint32_t begin, std::uint32_t end, const
   owner.stream = use.stream;
   owner.flags =
       Use::kWrites | Use::kOpen | Use::kCaptured;  // of a capture that has ended: number 0
-  hand_to_graph(frame, begin, end, use, owner, report,
+  hand_to_graph(frame, begin, end, use, owner, JudgeRule::kRestoreFree, report,
                 [](const Use& earlier) { return !earlier.is_open(); });
 }
 
@@ -402,11 +415,13 @@ void UseMap::touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const N
       reported = any_use(interval, [&](const Use& earlier) {
         if (earlier.is_open()) {
           if (earlier.via == use.via) return false;  // by leave of the owner
-          report(Conflict{HazardKind::kAliasUse, interval.begin, interval.end, earlier});
+          report(Conflict{JudgeRule::kTouchOfOwn, /*is_alias=*/true, interval.begin, interval.end,
+                          earlier});
           return true;
         }
         if ((!earlier.writes() && !writes) || is_ordered(earlier, use)) return false;
-        report(Conflict{unordered(earlier, use), interval.begin, interval.end, earlier});
+        report(Conflict{JudgeRule::kTouchOrdered, earlier.via != use.via, interval.begin,
+                        interval.end, earlier});
         return true;
       });
     }
@@ -435,8 +450,11 @@ void UseMap::note_launch(Frame& frame, std::uint32_t begin, std::uint32_t end, c
         if (earlier.is_captured())
           return false;  // what a capture handed out is the graph's own, live or not
         if (!earlier.is_open() && is_ordered(earlier, use)) return false;
-        report(Conflict{earlier.is_open() ? HazardKind::kGraphOverLive : unordered(earlier, use),
-                        interval.begin, interval.end, earlier});
+        Conflict conflict =
+            conflict_of(earlier, use, JudgeRule::kLaunchOverFree, JudgeRule::kLaunchOrdered);
+        conflict.begin = interval.begin;
+        conflict.end = interval.end;
+        report(conflict);
         return true;
       });
     }

@@ -31,7 +31,7 @@
 
 #include "allocator/device/device.h"
 #include "allocator/device/sim/address_space.h"
-#include "allocator/device/sim/hazard.h"
+#include "allocator/device/sim/judge_rule.h"
 #include "allocator/device/sim/order.h"
 
 namespace levee::device::sim {
@@ -89,7 +89,8 @@ struct NewUse {
 };
 
 struct Conflict {
-  HazardKind kind = HazardKind::kCount;
+  JudgeRule rule = JudgeRule::kNone;
+  bool is_alias = false;  ///< the earlier use was through another address
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
   Use earlier;
@@ -135,7 +136,8 @@ class UseMap {
   /// reported.
   template <typename IsFine>
   void hand_to_graph(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
-                     const Use& owner, const Report& report, const IsFine& is_fine);
+                     const Use& owner, JudgeRule is_free, const Report& report,
+                     const IsFine& is_fine);
   void hand_out_captured(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
                          const Report& report);
   void share(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use);

@@ -28,7 +28,7 @@ TEST_F(DeviceMemoryTest, OutOfMemoryIsNoMistake) {
   HandleId handle;
   const Refusal refusal = memory.create(kGpu, 32_MiB, handle);
   EXPECT_EQ(refusal.native, Native::kOutOfMemory);
-  EXPECT_EQ(refusal.hazard, HazardKind::kCount);
+  EXPECT_EQ(refusal.rule, JudgeRule::kNone);
   EXPECT_EQ(memory.account(kGpu).used, Bytes{});
 }
 
@@ -55,13 +55,15 @@ TEST_F(DeviceMemoryTest, WholeMappingsAreFoundOrNone) {
   ASSERT_TRUE(memory.reserve(8_MiB, Bytes{}, kGpu, range).ok());
   ASSERT_TRUE(memory.map(range, 4_MiB, create(4_MiB)).ok());
   ASSERT_TRUE(memory.map(range + 4_MiB, 2_MiB, create(2_MiB)).ok());
+  constexpr DeviceMemory::WholeRules kRules{JudgeRule::kUnmapSomething, JudgeRule::kUnmapMapped,
+                                            JudgeRule::kUnmapWhole};
   std::vector<Mapping*> found;
-  EXPECT_TRUE(memory.find_whole(range, 6_MiB, found).ok());
+  EXPECT_TRUE(memory.find_whole(range, 6_MiB, kRules, found).ok());
   EXPECT_EQ(found.size(), 2U);
-  EXPECT_FALSE(memory.find_whole(range, 8_MiB, found).ok());
-  EXPECT_FALSE(memory.find_whole(range + 2_MiB, 4_MiB, found).ok());
-  EXPECT_FALSE(memory.find_whole(range, Bytes{}, found).ok());
-  EXPECT_FALSE(memory.find_whole(DeviceAddr{~0ULL}, 2_MiB, found).ok());
+  EXPECT_EQ(memory.find_whole(range, 8_MiB, kRules, found).rule, kRules.mapped);
+  EXPECT_EQ(memory.find_whole(range + 2_MiB, 4_MiB, kRules, found).rule, kRules.whole);
+  EXPECT_EQ(memory.find_whole(range, Bytes{}, kRules, found).rule, kRules.something);
+  EXPECT_EQ(memory.find_whole(DeviceAddr{~0ULL}, 2_MiB, kRules, found).rule, kRules.something);
 }
 
 TEST_F(DeviceMemoryTest, PiecesOfARangeComeInOrderHolesIncluded) {

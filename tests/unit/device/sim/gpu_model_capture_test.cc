@@ -334,6 +334,22 @@ TEST_F(CaptureTest, InsideACaptureTheOrderOfTheCaptureCounts) {
   EXPECT_TRUE(end(s1).ok());
 }
 
+TEST_F(CaptureTest, BytesWithAnOwnerAreNotHandedOutInACapture) {
+  const DeviceAddr block = model.allocate(kGpu, 4_MiB).value();
+  hand_out(s1, block, 1_MiB);  // an owner outside
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  ASSERT_EQ(model.hazard_count(), 1U);
+  EXPECT_EQ(model.hazards().front().rule, JudgeRule::kGraphHandOutFree);
+  take_hazards();
+  hand_out(s1, block + 2_MiB, 1_MiB);  // one inside
+  hand_out(s1, block + 2_MiB, 1_MiB);
+  ASSERT_EQ(model.hazard_count(), 1U);
+  EXPECT_EQ(model.hazards().front().rule, JudgeRule::kGraphHandOutFree);
+  take_hazards();
+  EXPECT_TRUE(end(s1).ok());
+}
+
 TEST_F(CaptureTest, AnOrderMadeInACaptureOrdersNothingOutside) {
   const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
   hand_out(s1, block, 1_MiB);

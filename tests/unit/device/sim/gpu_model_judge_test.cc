@@ -313,6 +313,25 @@ TEST_F(Judge, UsingUnmappedBytesIsFound) {
   take_hazards();
 }
 
+TEST_F(Judge, UsingBytesBehindTheLastAddressIsFound) {
+  hand_out(s1, DeviceAddr{~std::uint64_t{0} - 511}, 1_KiB);
+  ASSERT_EQ(model.hazard_count(), 1U);
+  EXPECT_EQ(model.hazards().front().rule, JudgeRule::kUseOfMemory);
+  take_hazards();
+}
+
+TEST_F(Judge, UsingBytesOnAStreamThatIsNoneIsFound) {
+  const StreamId gone = new_stream();
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  ASSERT_TRUE(model.destroy_stream(gone).ok());
+  hand_out(gone, block, 1_MiB);
+  ASSERT_EQ(model.hazard_count(), 1U);
+  EXPECT_EQ(model.hazards().front().rule, JudgeRule::kUseOnStream);
+  take_hazards();
+  hand_out(s1, block, 1_MiB);  // the bytes got no owner
+  EXPECT_THAT(take_hazards(), IsEmpty());
+}
+
 TEST_F(Judge, UsingBytesThatWereNeverGivenAccessIsFound) {
   const DeviceAddr range = model.reserve_range(kGpu, 2_MiB, Bytes{}).value();
   const HandleId page = model.create_handle(kGpu, 2_MiB).value();
@@ -399,12 +418,46 @@ TEST_F(Judge, MappingADeadHandleOrOutsideOfARangeIsFound) {
               ElementsAre(HazardKind::kBadMap, HazardKind::kBadMap, HazardKind::kBadMap));
 }
 
+TEST_F(Judge, MappingBesideTheGranularityIsFound) {
+  const DeviceAddr range = model.reserve_range(kGpu, 6_MiB, Bytes{}).value();
+  const HandleId page = model.create_handle(kGpu, 2_MiB).value();
+  EXPECT_FALSE(model.map(range + 1_MiB, 2_MiB, page).ok());
+  ASSERT_EQ(model.hazard_count(), 1U);
+  EXPECT_EQ(model.hazards().front().rule, JudgeRule::kMapAligned);
+  take_hazards();
+}
+
 TEST_F(Judge, GivingAccessToWhatIsNotMappedIsFound) {
   const DeviceAddr range = model.reserve_range(kGpu, 4_MiB, Bytes{}).value();
   const HandleId page = model.create_handle(kGpu, 2_MiB).value();
   ASSERT_TRUE(model.map(range, 2_MiB, page).ok());
   EXPECT_FALSE(model.set_access(range, 4_MiB, kGpu).ok());
   EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kBadAccess));
+}
+
+TEST_F(Judge, UnmappingNothingOrBehindTheLastAddressAndGivingItAccessIsFound) {
+  for (const auto& [addr, bytes] :
+       {std::pair{DeviceAddr{2 << 20}, Bytes{}}, std::pair{DeviceAddr{~0ULL - 1023}, 2_MiB}}) {
+    EXPECT_FALSE(model.unmap(addr, bytes).ok());
+    EXPECT_FALSE(model.set_access(addr, bytes, kGpu).ok());
+    ASSERT_EQ(model.hazard_count(), 2U);
+    EXPECT_EQ(model.hazards()[0].rule, JudgeRule::kUnmapSomething);
+    EXPECT_EQ(model.hazards()[1].rule, JudgeRule::kAccessSomething);
+    take_hazards();
+  }
+}
+
+TEST_F(Judge, GivingAccessToAPartOfAMappingIsFound) {
+  const DeviceAddr range = model.reserve_range(kGpu, 4_MiB, Bytes{}).value();
+  const HandleId page = model.create_handle(kGpu, 4_MiB).value();
+  ASSERT_TRUE(model.map(range, 4_MiB, page).ok());
+  EXPECT_FALSE(model.set_access(range, 2_MiB, kGpu).ok());
+  EXPECT_FALSE(model.set_access(range + 2_MiB, 2_MiB, kGpu).ok());
+  ASSERT_EQ(model.hazard_count(), 2U);
+  EXPECT_EQ(model.hazards()[0].rule, JudgeRule::kAccessWhole);
+  EXPECT_EQ(model.hazards()[1].rule, JudgeRule::kAccessWhole);
+  take_hazards();
+  EXPECT_EQ(model.access_of(range, kGpu), Access::kNone);
 }
 
 // ---- Memory that goes while in use
@@ -516,6 +569,26 @@ TEST_F(Judge, DestroyedStreamsAndEventsAreForeign) {
             Native::kInvalidHandle);  // a stream is no event
   EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kForeignStream, HazardKind::kForeignStream,
                                           HazardKind::kForeignStream));
+}
+
+TEST_F(Judge, AHandleThatNobodyMappedIsALeakOfItsOwn) {
+  ASSERT_TRUE(model.create_handle(kGpu, 2_MiB).ok());
+  model.shut_down();
+  ASSERT_EQ(model.hazard_count(), 1U);
+  EXPECT_EQ(model.hazards().front().rule, JudgeRule::kNoHandleIsLeft);
+  EXPECT_THAT(model.hazards().front().text, HasSubstr("1 memory handles"));
+  take_hazards();
+}
+
+TEST_F(Judge, AnEventThatNobodyDestroyedIsALeak) {
+  const EventId event = new_event();
+  ASSERT_TRUE(model.destroy_event(new_event()).ok());
+  static_cast<void>(event);
+  model.shut_down();
+  ASSERT_EQ(model.hazard_count(), 1U);
+  EXPECT_EQ(model.hazards().front().rule, JudgeRule::kNoEventIsLeft);
+  EXPECT_THAT(model.hazards().front().text, HasSubstr("1 events"));
+  take_hazards();
 }
 
 TEST_F(Judge, WhatIsHeldAtTheEndIsALeak) {

@@ -12,6 +12,7 @@
 #include <levee/units.h>
 
 #include "allocator/device/sim/gpu_model.h"
+#include "allocator/device/sim/judge_rule.h"
 
 namespace levee::device::sim {
 
