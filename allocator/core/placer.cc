@@ -51,6 +51,22 @@ PlaceFilter Placer::filter_for(const Request& request) const {
       [this, stream = request.stream](const Place& place) { return needs_no_wait(stream, place); };
 }
 
+// Places whose last users can be waited for: of use once one of the streams was seen to capture.
+PlaceFilter Placer::waitable(StreamIndex stream) const {
+  const auto captures = [this](StreamIndex one) {
+    const Result<bool> answer = state_.streams.is_capturing(one);
+    return !answer.ok() || *answer;
+  };
+  return [this, stream, captures, may_wait = !captures(stream)](const Place& place) {
+    bool can_order = true;
+    state_.space.for_each_stamp(place.zone, place.run, [&](Stamp stamp) {
+      if (!can_order || !state_.streams.must_wait(stream, stamp)) return;
+      can_order = may_wait && stamp.stream() != kUnknownStream && !captures(stamp.stream());
+    });
+    return can_order;
+  };
+}
+
 // ---- Serving
 
 Placer::Served Placer::serve(const Request& request) {
@@ -145,14 +161,23 @@ Placer::RoomFound Placer::take_chunk(const Request& request, Pool& pool) {
   // With one stream every page is clean; with several a page that needs no wait is worth a look.
   std::optional<Place> place = state_.streams.has_several() ? choose(no_wait) : choose({});
   if (!place && !request.is_capturing) place = choose({});
-  if (!place || exceeds_limit(pool, *place)) return {};
   StampSet before;
-  state_.space.for_each_stamp(place->zone, place->run, [&](Stamp stamp) {
-    if (!state_.streams.is_complete(stamp)) before.add(stamp);
-  });
-  const Status ordered = order(request.stream, kChunkBytes, [&](auto&& visit) {
-    for (Stamp stamp : before) visit(stamp);
-  });
+  const auto order_place = [&] {
+    before.clear();
+    state_.space.for_each_stamp(place->zone, place->run, [&](Stamp stamp) {
+      if (!state_.streams.is_complete(stamp)) before.add(stamp);
+    });
+    return order(request.stream, kChunkBytes, [&](auto&& visit) {
+      for (Stamp stamp : before) visit(stamp);
+    });
+  };
+  if (!place || exceeds_limit(pool, *place)) return {};
+  Status ordered = order_place();
+  if (ordered.code == StatusCode::kNotReady && !request.is_capturing) {
+    place = choose(waitable(request.stream));
+    if (!place || exceeds_limit(pool, *place)) return {};
+    ordered = order_place();
+  }
   if (ordered.code == StatusCode::kNotReady) return {};
   if (!ordered.ok()) return {Outcome::kFailed, {}, ordered};
   const Zone& zone = state_.space.zone(place->zone);
@@ -211,21 +236,8 @@ Placer::Served Placer::serve_large(const Request& request, Pool& pool) {
   if (served.outcome != Outcome::kFailed || served.status.code != StatusCode::kNotReady) {
     return served;
   }
-  // One of the streams captures, which the request did not know: look for bytes whose streams can
-  // be waited for.
-  const auto captures = [&](StreamIndex stream) {
-    const Result<bool> answer = state_.streams.is_capturing(stream);
-    return !answer.ok() || *answer;
-  };
-  const bool may_wait = !captures(request.stream);
-  const std::optional<Place> other = choose([&](const Place& candidate) {
-    bool can_order = true;
-    state_.space.for_each_stamp(candidate.zone, candidate.run, [&](Stamp stamp) {
-      if (!can_order || !state_.streams.must_wait(request.stream, stamp)) return;
-      can_order = may_wait && stamp.stream() != kUnknownStream && !captures(stamp.stream());
-    });
-    return can_order;
-  });
+  // One of the streams captures, which the request did not know.
+  const std::optional<Place> other = choose(waitable(request.stream));
   return other ? serve_place(request, pool, *other, BlockKind::kLarge, span) : miss();
 }
 
@@ -236,10 +248,15 @@ Placer::Served Placer::serve_fragment(const Request& request, Pool& pool) {
   const PlaceFilter clean = [&](const Place& candidate) {
     return needs_no_wait(request.stream, candidate);
   };
-  const std::optional<Place> place = choose_fragment(state_.space, pool.scope(), request.bytes,
-                                                     request.is_capturing ? clean : PlaceFilter{});
-  if (!place) return miss();
-  Served served = serve_place(request, pool, *place, BlockKind::kFragment, request.bytes);
+  const auto fragment_of = [&](const PlaceFilter& filter) {
+    const std::optional<Place> place =
+        choose_fragment(state_.space, pool.scope(), request.bytes, filter);
+    return place ? serve_place(request, pool, *place, BlockKind::kFragment, request.bytes) : miss();
+  };
+  Served served = fragment_of(request.is_capturing ? clean : PlaceFilter{});
+  if (served.status.code == StatusCode::kNotReady && !request.is_capturing) {
+    served = fragment_of(waitable(request.stream));
+  }
   if (served.status.code == StatusCode::kNotReady) return miss();
   return served;
 }

@@ -146,6 +146,7 @@ class Placer {
   Status order(StreamIndex stream, Bytes bytes, ForEach&& for_each_stamp);
   bool needs_no_wait(StreamIndex stream, const Place& place) const;
   PlaceFilter filter_for(const Request& request) const;
+  PlaceFilter waitable(StreamIndex stream) const;
   bool exceeds_limit(const Pool& pool, const Place& place) const;
   Served serve_place(const Request& request, Pool& pool, const Place& place, BlockKind kind,
                      Bytes span, Order order = Order::kNeeded);

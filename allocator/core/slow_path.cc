@@ -139,10 +139,12 @@ Bytes SlowPath::budget(const Request& request, double slack) const {
   return peak + Bytes{static_cast<std::uint64_t>(static_cast<double>(peak.value) * slack)};
 }
 
-// Whether free pages can be brought together for the request at all.
-bool SlowPath::can_stitch(const Request& request) const {
+// Whether free pages can be brought together for the request at all. What moves pages must wait
+// for their last users, and nobody may wait while a stream captures.
+bool SlowPath::can_stitch(const Request& request) {
   return state_.stitcher->mode() != StitchMode::kNone &&
-         !(request.is_capturing && state_.stitcher->unmaps_first());
+         !(state_.stitcher->unmaps_first() &&
+           (request.is_capturing || state_.streams.any_capturing()));
 }
 
 // A page more for small blocks alone: among large blocks it would cut up what the largest need.
@@ -237,6 +239,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     if (!request.is_capturing && placer_.release_with_waits(pool.index) > 0_B) {
       const Placer::Served served = again();
       if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
+      continue;  // other bytes are free now, some of which nobody may be able to wait for
     }
 
     StitchRequest wanted;
@@ -246,7 +249,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     wanted.pool = pool.index;
     wanted.accepts = accepts;
     StitchPlan plan = state_.stitcher->plan(state_.space, wanted);
-    if (request.is_capturing && state_.stitcher->unmaps_first()) plan.missing = grow_units;
+    if (!can_stitch(request)) plan.missing = grow_units;
     if (plan.missing > 0) {
       if (std::min(plan.missing, grow_units) > room.units) return Attempt::exhausted(room.cause);
       const bool grow_alone = grow_units <= plan.missing;

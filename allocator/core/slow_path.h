@@ -56,7 +56,7 @@ class SlowPath {
   };
   Room room_for(const Pool& pool) const;
   void ask_device(PoolGuard& guard);
-  bool can_stitch(const Request& request) const;
+  bool can_stitch(const Request& request);
   std::uint32_t largest_page(const Pool& pool) const;
   Bytes budget(const Request& request, double slack) const;
   /// Bytes that must lie in one run for the request.

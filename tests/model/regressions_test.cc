@@ -646,6 +646,219 @@ TEST(Regressions, NobodyWaitsForTheDeviceWhileAStreamCapturesThatHasAskedForNoth
             "");
 }
 
+// Memory that was freed on a stream which captures serves no other stream; what was never taken
+// from the device does, wherever the free bytes lie.
+TEST(Regressions, ThereIsRoomBesideWhatACapturingStreamGaveBack) {
+  EXPECT_EQ(problem_of(
+                {
+                    Alloc{2, 6462899, 2},
+                    CaptureBegin{2, 2},
+                    Free{2},
+                    Alloc{11, 9400603, 0},
+                },
+                128 * MiB),
+            "");
+}
+
+TEST(Regressions, AStitchDoesNotContinueWhatACapturingStreamGaveBack) {
+  EXPECT_EQ(problem_of(
+                {
+                    Alloc{13, 604, 0},
+                    Free{13},
+                    Alloc{14, 8388608, 0},
+                    Alloc{15, 13369551, 2},
+                    Free{14},
+                    CaptureBegin{2, 2},
+                    Free{15},
+                    Alloc{39, 20527926, 0},
+                },
+                192 * MiB),
+            "");
+}
+
+TEST(Regressions, PlainGrowthFindsRoomBesideWhatACapturingStreamGaveBack) {
+  Config plain;
+  plain.stitch = StitchMode::kNone;
+  EXPECT_EQ(problem_of(
+                {
+                    Alloc{406, 35129199, 0},
+                    Alloc{408, 2097152, 2},
+                    Free{406},
+                    Alloc{445, 5858, 2},
+                    Trim{0},
+                    Free{445},
+                    CaptureBegin{1, 2},
+                    Alloc{573, 12582912, 0},
+                },
+                288 * MiB, plain),
+            "");
+}
+
+TEST(Regressions, AStitchBesideACaptureTakesTheSmallRestIntoAccount) {
+  EXPECT_EQ(problem_of(
+                {
+                    Alloc{1, 1, 0},
+                    Free{1},
+                    Alloc{3, 7498731, 0},
+                    Alloc{7, 6293315, 2},
+                    Free{7},
+                    Alloc{9, 1015, 0},
+                    Free{3},
+                    Alloc{16, 5273576, 0},
+                    Alloc{17, 2096640, 0},
+                    Alloc{18, 6291456, 2},
+                    CaptureBegin{1, 2},
+                    Free{18},
+                    Free{16},
+                    Alloc{38, 14846592, 1},
+                },
+                96 * MiB),
+            "");
+}
+
+TEST(Regressions, ASmallBlockTakesAPageThatCanBeWaitedFor) {
+  EXPECT_EQ(problem_of(
+                {
+                    Alloc{12, 5851242, 9},
+                    CaptureBegin{1, 9},
+                    Alloc{23, 3419910, 0},
+                    Free{12},
+                    Alloc{36, 21026982, 2},
+                    Alloc{48, 1274388, 2},
+                    Alloc{55, 3207134, 0},
+                    Free{36},
+                    Alloc{70, 855256, 0},
+                    Alloc{71, 15937, 0},
+                },
+                192 * MiB),
+            "");
+}
+
+TEST(Regressions, WhatIsFreeOnceNobodyWaitsForItIsPlannedWithAnew) {
+  EXPECT_EQ(problem_of(
+                {
+                    Alloc{2, 4430097, 0},
+                    Alloc{4, 459, 6},
+                    RecordUse{4, 7},
+                    Free{4},
+                    Free{2},
+                    CaptureBegin{1, 7},
+                    Alloc{5, 9486, 5},
+                    Alloc{6, 6896551, 0},
+                },
+                224 * MiB),
+            "");
+}
+
+// The device is full at first; once it has room again it is the pool's limit that refuses.
+TEST(Regressions, ARefusalNamesWhatStandsInTheWayAtTheEnd) {
+  EXPECT_EQ(problem_of(
+                {
+                    Alloc{80, 4194304, 2},
+                    Alloc{82, 783162, 2},
+                    Alloc{107, 11815551, 0},
+                    Alloc{111, 6053157, 1},
+                    Free{107},
+                    Alloc{114, 11510, 0},
+                    Alloc{116, 4633468, 0},
+                    Free{116},
+                    Free{111},
+                    PoolBegin{1, 0},
+                    Alloc{122, 341, 0},
+                    Alloc{130, 239922, 1},
+                    Alloc{131, 7820265, 2},
+                    Alloc{133, 13821174, 0},
+                    Free{122},
+                    Free{131},
+                    Free{133},
+                    Free{82},
+                    Free{114},
+                    Alloc{138, 1048576, 0},
+                    Alloc{139, 690553, 0},
+                    Step{},
+                    Free{130},
+                    Alloc{142, 11113, 0},
+                    Alloc{143, 731838, 0},
+                    Alloc{146, 243306, 1},
+                    Alloc{147, 499, 0},
+                    Alloc{148, 2097152, 2},
+                    Free{147},
+                    Alloc{149, 7755120, 0},
+                    Free{138},
+                    Free{139},
+                    Alloc{150, 5315313, 0},
+                    Alloc{152, 994511, 2},
+                    Alloc{154, 4194304, 0},
+                    Alloc{155, 4194304, 0},
+                    Free{150},
+                    Alloc{156, 4194304, 1},
+                    Free{143},
+                    Free{154},
+                    Free{155},
+                    Alloc{157, 1165391, 1},
+                    Alloc{159, 648015, 0},
+                    Alloc{160, 4194304, 0},
+                    Free{148},
+                    Free{157},
+                    Free{152},
+                    Free{142},
+                    Free{149},
+                    Alloc{164, 4194304, 0},
+                    PoolTrim{1},
+                    Free{156},
+                    Alloc{168, 2097664, 0},
+                    Alloc{169, 4194304, 0},
+                    PoolEnd{1},
+                    Alloc{170, 2989739, 0},
+                    Free{169},
+                    Alloc{172, 2097152, 0},
+                    Alloc{173, 2097152, 0},
+                    Free{160},
+                    Free{173},
+                    Alloc{177, 626, 0},
+                    Free{177},
+                    PoolBegin{1, 1},
+                    Alloc{180, 1975464, 0},
+                    Free{170},
+                    Alloc{181, 119858, 2},
+                    Alloc{182, 7496943, 0},
+                    Alloc{183, 2097152, 0},
+                    Alloc{192, 10274179, 0},
+                    Alloc{197, 2728035, 1},
+                    Free{197},
+                    Alloc{200, 6663, 0},
+                    Free{182},
+                    Alloc{203, 490, 0},
+                    Free{192},
+                    Alloc{205, 4194304, 0},
+                    Alloc{206, 6038127, 0},
+                    Free{180},
+                    Free{168},
+                    Alloc{208, 2671259, 2},
+                    Alloc{209, 7947298, 0},
+                    Alloc{211, 4194304, 0},
+                    Alloc{213, 9115215, 0},
+                    Free{183},
+                    Alloc{214, 3779175, 0},
+                    Free{214},
+                    Free{159},
+                    Free{164},
+                    Free{208},
+                    SetOthers{3542940},
+                    Alloc{230, 12349953, 0},
+                    Alloc{231, 4656776, 0},
+                    PoolLimit{1, 6469830},
+                    Free{209},
+                    Free{231},
+                    Alloc{238, 13375126, 1},
+                    Free{211},
+                    Alloc{243, 1218889, 1},
+                    Alloc{245, 5531571, 1},
+                },
+                64 * MiB),
+            "");
+}
+
 TEST(Regressions, ACaptureEndsOnTheThreadThatBeganIt) {
   EXPECT_EQ(problem_of({SwitchThread{1}, CaptureBegin{2, 2}}, 96 * MiB), "");
 }

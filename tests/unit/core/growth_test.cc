@@ -48,6 +48,18 @@ TEST_F(GrowthTest, AHoleIsFilledWhereThatIsLess) {
   EXPECT_EQ(plan.units, 1U);
 }
 
+TEST_F(GrowthTest, PagesThatAreRefusedAreNoPartOfTheRun) {
+  fill(0, 4);
+  const auto but = [](std::uint32_t refused) {
+    return [refused](const Page& page) { return page.handle.value != refused + 1; };
+  };
+  EXPECT_EQ(plan_growth(space_, zone_, 10_MiB, 1_B, but(0)).units, 2U);
+  EXPECT_EQ(plan_growth(space_, zone_, 10_MiB, 1_B, but(3)).units, 5U) << "behind page 3";
+  EXPECT_EQ(plan_growth(space_, zone_, 10_MiB, 1_B, but(3)).stretches[0].first_unit, 4U);
+  space_.occupy(zone_, core::Run{0_B, 1_MiB}, kDefaultPool);
+  EXPECT_EQ(plan_growth(space_, zone_, 10_MiB, 1_B, but(9)).units, 2U);
+}
+
 TEST_F(GrowthTest, AFullRangeHasNoPlan) {
   fill(0, 32);
   space_.occupy(zone_, core::Run{0_B, 64_MiB}, kDefaultPool);

@@ -53,6 +53,22 @@ TEST_F(PlacementTest, RefusedCandidatesAreSkipped) {
   EXPECT_EQ(place->run, (core::Run{10_MiB, 4_MiB}));
 }
 
+TEST_F(PlacementTest, PagesInsideOfARunServeWhereItsEndsAreRefused) {
+  // One run of 16 pages; the lowest four and the highest are refused.
+  const PlaceFilter accept = [](const Place& p) {
+    return p.run.begin >= 8_MiB && p.run.end() <= 30_MiB;
+  };
+  for (Lifetime lifetime : {Lifetime::kLong, Lifetime::kShort}) {
+    const auto place = choose(21_MiB, lifetime, accept);
+    ASSERT_TRUE(place.has_value());
+    EXPECT_EQ(place->run, (core::Run{8_MiB, 21_MiB}));
+    EXPECT_FALSE(choose(23_MiB, lifetime, accept).has_value());
+  }
+  const auto fragment = choose_fragment(space_, SearchScope{primary_, {}}, 512_KiB, accept);
+  ASSERT_TRUE(fragment.has_value());
+  EXPECT_EQ(fragment->run, (core::Run{8_MiB, 512_KiB}));
+}
+
 TEST_F(PlacementTest, AlignedPlacesBeginAtAMultiple) {
   space_.occupy(primary_, core::Run{0_B, 1_MiB}, kDefaultPool);
   const auto place = choose_aligned_place(space_, SearchScope{primary_, {}}, 2_MiB, 2_MiB);

@@ -55,6 +55,33 @@ TEST_F(StitcherTest, AnAliasZoneIsExtendedWithPagesItDoesNotHold) {
   for (PageIndex page : p.pages) EXPECT_EQ(space_.page(page).mapping_in(alias), nullptr);
 }
 
+TEST_F(StitcherTest, ATailOfPagesThatAreRefusedIsNotExtended) {
+  const ZoneIndex alias =
+      space_.add_zone(DeviceAddr{2ULL << 32}, 1_GiB, kDefaultPool, ZoneRole::kAlias);
+  space_.attach(PageIndex{3}, Slot{alias, 0});
+  space_.attach(PageIndex{4}, Slot{alias, 1});
+  others_ = {alias};
+  StitchRequest request;
+  request.bytes = 9_MiB;
+  request.scope = SearchScope{primary_, others_};
+  request.pool = kDefaultPool;
+  for (StitchMode mode : {StitchMode::kAlias, StitchMode::kMove}) {
+    const auto stitcher = make_stitcher(mode);
+    request.accepts = [](const Page& page) {
+      return page.handle.value != 5 && page.handle.value < 9;
+    };
+    const StitchPlan none = stitcher->plan(space_, request);
+    for (PageIndex page : none.pages) EXPECT_TRUE(request.accepts(space_.page(page)));
+    EXPECT_GE(none.units + none.missing, 5U) << "nothing of a tail";
+    EXPECT_TRUE(none.needs_zone || none.first_unit == 10U);
+  }
+  // Page 3 alone is refused: of the tail there is page 4.
+  request.accepts = [](const Page& page) { return page.handle.value != 4; };
+  const StitchPlan one = make_stitcher(StitchMode::kAlias)->plan(space_, request);
+  EXPECT_FALSE(one.needs_zone);
+  EXPECT_EQ(one.units, 4U);
+}
+
 TEST_F(StitcherTest, LiveWithheldAndPinnedPagesAreLeftAlone) {
   space_.withhold(PageIndex{0});
   for (PageIndex page : plan(12_MiB).pages) {
