@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -48,7 +49,8 @@ class Bench {
  public:
   enum class Recording { kOff, kOn };
 
-  explicit Bench(Recording recording) : model_(config()), device_(model_, DeviceId{0}) {
+  explicit Bench(Recording recording, const Config& settings = {})
+      : model_(config()), device_(model_, DeviceId{0}) {
     if (recording == Recording::kOn) {
       path_ = fs::temp_directory_path() / ("levee_alloc_bench." + std::to_string(::getpid()));
       record::TraceRecorder::Options options;
@@ -57,7 +59,7 @@ class Bench {
       options.ring_memory = 256_MiB;
       recorder_ = record::TraceRecorder::create(options);
     }
-    allocator_ = std::move(make_allocator(device_, Config{}, recorder_.get()).value());
+    allocator_ = std::move(make_allocator(device_, settings, recorder_.get()).value());
     side_ = model_.create_stream(DeviceId{0}).value();
   }
   ~Bench() {
@@ -80,6 +82,7 @@ class Bench {
     if (recorder_ != nullptr) LEVEE_CHECK(recorder_->flush().ok());
   }
   bool is_recording() const { return recorder_ != nullptr && recorder_->enabled(); }
+  std::uint64_t device_calls() const { return model_.total_calls(); }
 
  private:
   static device::sim::ModelConfig config() {
@@ -203,6 +206,48 @@ void BM_churn(benchmark::State& state) {
   state.counters["device_calls"] = static_cast<double>(bench->stats().driver_calls - calls);
 }
 
+/// Large blocks of sizes and lifetimes without any structure. Where pages may be joined (`stitch`)
+/// they are, again and again, in the model's own time. So each pair is timed by itself, and those
+/// that called the device are told apart: `hit_ns` is the mean of the others (the slowest hundredth
+/// left out: other programs), `miss_share` how many called, `miss_ns` the mean of those.
+void BM_churn_large(benchmark::State& state) {
+  if (!record::ticks_are_usable()) {
+    state.SkipWithError("the processor's counter is not to be trusted here");
+    return;
+  }
+  Config settings;
+  settings.stitch = state.range(3) != 0 ? StitchMode::kAlias : StitchMode::kNone;
+  Bench bench(Bench::Recording::kOff, settings);
+  Churn churn(*bench, static_cast<std::size_t>(state.range(0)),
+              Bytes{static_cast<std::uint64_t>(state.range(1))},
+              Bytes{static_cast<std::uint64_t>(state.range(2))});
+  std::vector<std::uint64_t> hits;
+  std::vector<std::uint64_t> misses;
+  const Nanos began = Clock::monotonic();
+  const std::uint64_t first = record::read_ticks();
+  for (auto _ : state) {
+    const std::uint64_t calls = bench.device_calls();
+    const std::uint64_t start = record::read_ticks();
+    churn.run(1);
+    const std::uint64_t ticks = record::read_ticks() - start;
+    (bench.device_calls() == calls ? hits : misses).push_back(ticks);
+  }
+  const double ns_per_tick = static_cast<double>((Clock::monotonic() - began).value) /
+                             static_cast<double>(record::read_ticks() - first);
+  const auto mean_ns = [&](std::vector<std::uint64_t>& ticks) {
+    std::sort(ticks.begin(), ticks.end());
+    const std::size_t kept = ticks.size() - ticks.size() / 100;
+    if (kept == 0) return 0.0;
+    const auto end = ticks.begin() + static_cast<std::ptrdiff_t>(kept);
+    return static_cast<double>(std::accumulate(ticks.begin(), end, std::uint64_t{0})) /
+           static_cast<double>(kept) * ns_per_tick;
+  };
+  state.counters["miss_share"] =
+      static_cast<double>(misses.size()) / static_cast<double>(hits.size() + misses.size());
+  state.counters["hit_ns"] = mean_ns(hits);
+  state.counters["miss_ns"] = mean_ns(misses);
+}
+
 /// Each pair timed by itself with the processor's counter, what reading it costs taken off.
 void BM_hot_tail(benchmark::State& state) {
   if (!record::ticks_are_usable()) {
@@ -293,6 +338,29 @@ void BM_threads(benchmark::State& state) {
       partner->together(mine);
     } else {
       mine();
+    }
+    state.SetIterationTime(static_cast<double>((Clock::monotonic() - start).value) * 1e-9 / kPairs);
+  }
+}
+
+/// The same without an allocator: what this machine, with all else that it does now, gives two
+/// threads that share nothing.
+void BM_bare_threads(benchmark::State& state) {
+  const auto work = [] {
+    std::uint64_t seed = 1;
+    for (int i = 0; i < kPairs; ++i) {
+      for (int k = 0; k < 16; ++k) next_random(seed);  // about as long as a pair
+      benchmark::DoNotOptimize(seed);
+    }
+  };
+  std::unique_ptr<Partner> partner;
+  if (state.range(0) == 2) partner = std::make_unique<Partner>(work);
+  for (auto _ : state) {
+    const Nanos start = Clock::monotonic();
+    if (partner != nullptr) {
+      partner->together(work);
+    } else {
+      work();
     }
     state.SetIterationTime(static_cast<double>((Clock::monotonic() - start).value) * 1e-9 / kPairs);
   }
@@ -389,16 +457,20 @@ void register_all(bool is_smoke) {
       ->ArgNames({"recording", "live", "from", "to"})
       ->ArgsProduct({{0, 1}, {256, 2000}, {512}, {16 * kKiB, 1 * kMiB}});
   // Few: what is slow about them is calls of the model.
-  in(benchmark::RegisterBenchmark("BM_churn", BM_churn), kPairs / 10, 3)
-      ->ArgNames({"recording", "live", "from", "to"})
+  in(benchmark::RegisterBenchmark("BM_churn_large", BM_churn_large), kPairs / 10, 5)
+      ->ArgNames({"live", "from", "to", "stitch"})
       ->ArgsProduct(
-          {{0},
-           is_smoke ? std::vector<std::int64_t>{16} : std::vector<std::int64_t>{256, 2000},
+          {is_smoke ? std::vector<std::int64_t>{16} : std::vector<std::int64_t>{256, 2000},
            {2 * kMiB},
-           {64 * kMiB}});
+           {64 * kMiB},
+           {1, 0}});
   in(benchmark::RegisterBenchmark("BM_threads", BM_threads), 4, kBursts)
       ->ArgNames({"recording", "bytes", "threads"})
       ->ArgsProduct({{0, 1}, {1 * kKiB}, {1, 2}})
+      ->UseManualTime();
+  in(benchmark::RegisterBenchmark("BM_bare_threads", BM_bare_threads), 4, kBursts)
+      ->ArgName("threads")
+      ->ArgsProduct({{1, 2}})
       ->UseManualTime();
 }
 

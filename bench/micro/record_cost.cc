@@ -313,14 +313,15 @@ int run(const Arguments& arguments) {
     std::fprintf(out,
                  "{\"record_ns\": %.2f, \"emit_ns\": %.2f, \"bare_clock_ns\": %.2f, "
                  "\"bare_ticks_ns\": %.2f, "
-                 "\"ratio_clock\": %.3f, \"ratio_ticks\": %.3f, \"events_per_second\": %.0f, "
+                 "\"ratio_clock\": %.3f, \"ratio_ticks\": %.3f, \"uses_counter\": %s, "
+                 "\"events_per_second\": %.0f, "
                  "\"seconds\": %.1f, "
                  "\"lost\": %llu, \"writer_ns\": %.1f, \"bytes_per_event\": %.3f, "
                  "\"read_events_per_second\": %.0f}\n",
                  costs.record_ns, costs.emit_ns, costs.bare_clock_ns, costs.bare_ticks_ns,
-                 ratio_clock, ratio_ticks, rate.events_per_second, arguments.seconds,
-                 static_cast<unsigned long long>(rate.lost), rate.writer_ns, rate.bytes_per_event,
-                 read_rate);
+                 ratio_clock, ratio_ticks, has_ticks ? "true" : "false", rate.events_per_second,
+                 arguments.seconds, static_cast<unsigned long long>(rate.lost), rate.writer_ns,
+                 rate.bytes_per_event, read_rate);
     std::fclose(out);
   }
   return rate.lost == 0 ? 0 : 1;

@@ -41,6 +41,10 @@ def lines(build: Path, quick: bool) -> dict[str, list[str]]:
         ],
         "cases": [str(build / "tests/cases/cases_test")],
         "micro": micro,
+        "record": [
+            str(build / "bench/micro/record_cost"),
+            *("--json", "/dev/stdout", "--seconds", "5" if quick else "60"),
+        ],
         "torch": [
             sys.executable,
             str(Path(__file__).resolve().parents[1] / "micro" / "torch_cost.py"),

@@ -333,13 +333,13 @@ def s9(m: Measured) -> Row:
         each = ", ".join(f"{1000 * count / allocations:.4f}" for count in counts)
         return f"{each} ({allocations:,} allocations)"
 
-    row.value = text("levee")
     row.number = sum(sums("levee")[1])
     row.met = row.number == 0
     row.peers = {p: text(p) for p in ("native", "expandable")}
     row.detail = {
         _named(r): [r[key] for key in keys] for r in m.of("levee") if any(r[key] for key in keys)
     }
+    row.value = f"{text('levee')}; none on {len(m.of('levee')) - len(row.detail)} of {len(m.of('levee'))} traces"
     return row
 
 

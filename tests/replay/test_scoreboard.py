@@ -157,6 +157,7 @@ def micro(**times: float) -> Measured:
                 for r in (0, 1)
                 for n in (1, 2)
             ),
+            *((f"BM_bare_threads/threads:{n}", f"bare n{n}", 10) for n in (1, 2)),
         )
     ]
     return Measured(programs={"micro": Program(0, json.dumps({"benchmarks": entries}), 1)})
@@ -168,6 +169,42 @@ def test_speed_is_compared_row_by_row() -> None:
     assert slow.met is False and "above: hot small" in slow.value
     assert program_rows.s8(micro()).met is True, "both as fast as one: twice the throughput"
     assert program_rows.s8(micro(r1_n2=13.0)).met is False
+    busy = program_rows.s8(micro(r0_n2=12.0, r1_n2=12.0, bare_n2=12.0))
+    assert busy.met is True and busy.value.startswith("2.00"), "others slow all of them alike"
+    assert program_rows.s8(micro(bare_n2=13.0)).met is None, "too busy to tell"
+
+
+def test_large_churn_is_what_pairs_without_a_device_call_take() -> None:
+    measured = micro(**{"churn_large_256_live": 9000.0})
+    found = json.loads(measured.programs["micro"].out)
+    for entry in found["benchmarks"]:
+        if entry["run_name"].startswith("BM_churn_large"):
+            entry.update(hit_ns=599.0, miss_share=0.25)
+    measured.programs["micro"].out = json.dumps(found)
+    row = program_rows.s6(measured)
+    assert row.met is True and "599.0 (25 % called the device)" in row.value
+
+
+def test_recording_is_measured_for_as_long_as_the_target_says() -> None:
+    def row(**changes: Any) -> Row:
+        found = {
+            "ratio_clock": 0.7,
+            "ratio_ticks": 1.3,
+            "uses_counter": True,
+            "lost": 0,
+            "events_per_second": 5e5,
+            "seconds": 60.0,
+            "bytes_per_event": 8.0,
+        }
+        out = "one event\n" + json.dumps({**found, **changes}) + "\n"
+        return program_rows.s12(Measured(programs={"record": Program(0, out, 1)}))
+
+    assert row().met is True
+    assert row(ratio_ticks=1.31).met is False
+    assert row(ratio_ticks=1.31, uses_counter=False).met is True
+    assert row(lost=1).met is False and row(bytes_per_event=8.1).met is False
+    assert row(seconds=5.0).met is None, "shorter than the target asks"
+    assert program_rows.s12(Measured()).met is None
 
 
 def test_pytorch_is_compared_by_shares() -> None:
