@@ -70,8 +70,13 @@ std::optional<Place> choose_place(const Space& space, const SearchScope& scope, 
     if (place) return place;
   }
   const auto place = best_fit(space, scope.others, bytes, accept);
-  // Inside of a run that is refused at its ends there may be pages enough.
   if (place || !accept) return place;
+  // Inside of a run that is refused at one end there may be pages enough: from its low end, or from
+  // one of its pages on.
+  if (lifetime == Lifetime::kShort && !scope.primary.is_none()) {
+    const auto low = first_fit(space.zone(scope.primary), bytes, Lifetime::kLong, accept);
+    if (low) return low;
+  }
   return choose_aligned_place(space, scope, bytes, space.unit(), accept);
 }
 

@@ -69,6 +69,16 @@ TEST_F(PlacementTest, PagesInsideOfARunServeWhereItsEndsAreRefused) {
   EXPECT_EQ(fragment->run, (core::Run{8_MiB, 512_KiB}));
 }
 
+TEST_F(PlacementTest, TheLowEndServesWhereTheHighOneIsRefused) {
+  space_.occupy(primary_, core::Run{0_B, 1_MiB}, kDefaultPool);
+  const PlaceFilter accept = [](const Place& p) { return p.run.end() <= 6_MiB; };
+  for (Lifetime lifetime : {Lifetime::kLong, Lifetime::kShort}) {
+    const auto place = choose(5_MiB, lifetime, accept);
+    ASSERT_TRUE(place.has_value());
+    EXPECT_EQ(place->run, (core::Run{1_MiB, 5_MiB}));
+  }
+}
+
 TEST_F(PlacementTest, AlignedPlacesBeginAtAMultiple) {
   space_.occupy(primary_, core::Run{0_B, 1_MiB}, kDefaultPool);
   const auto place = choose_aligned_place(space_, SearchScope{primary_, {}}, 2_MiB, 2_MiB);
