@@ -156,14 +156,19 @@ void TorchAllocator::cacheInfo(c10::DeviceIndex device, size_t* largest_block) {
 }
 
 // A tensor whose deleter is not ours was made elsewhere (CUDA IPC, an extension): its owner has to
-// see to its streams, as with PyTorch's own allocator.
+// see to its streams, as with PyTorch's own allocator. That one compares handles alone, so that the
+// default stream of another device counts as the block's own and is not waited for; here it is.
 void TorchAllocator::recordStream(const c10::DataPtr& pointer, c10::cuda::CUDAStream stream) {
   if (pointer.get() == nullptr || pointer.get_deleter() != &delete_block) return;
   if ((watch_.load(std::memory_order_relaxed) & kForked) != 0) return;
   levee::Allocator* owner = only_.load(std::memory_order_acquire);
   if (owner == nullptr) owner = runtime_.owner_of(addr_of(pointer.get()));
   TORCH_CHECK(owner != nullptr, "levee: record_stream of memory that levee does not hold");
-  require(owner->record_use(addr_of(pointer.get()), id_of(stream.stream())), "record_stream");
+  StreamId used_on = id_of(stream.stream());
+  if (const DeviceId device{stream.device_index()}; device != owner->device()) {
+    used_on = StreamId::on_device(device, used_on);
+  }
+  require(owner->record_use(addr_of(pointer.get()), used_on), "record_stream");
 }
 
 }  // namespace levee::torch_plugin

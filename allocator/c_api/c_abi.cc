@@ -145,6 +145,14 @@ DeviceAddr addr_of(const void* pointer) {
 StreamId stream_of(void* stream) {
   return StreamId{reinterpret_cast<std::uintptr_t>(stream)};
 }
+/// The legacy stream by either name, or the calling thread's default stream.
+bool is_default_handle(StreamId stream) {
+  return stream.value <= 2;
+}
+/// Pre: levee has started.
+int device_count() {
+  return Runtime::get()->device_count();
+}
 
 std::string stats_json(const Stats& stats) {
   std::string out = "{";
@@ -312,7 +320,28 @@ int levee_record_use(void* pointer, void* stream) {
   return guarded("record_use", [&]() -> int {
     Allocator* owner = nullptr;
     if (const int code = owner_of(pointer, &owner); code != LEVEE_OK) return code;
-    return answer(owner->record_use(addr_of(pointer), stream_of(stream)), "record_use");
+    const StreamId used_on = stream_of(stream);
+    Status status = owner->record_use(addr_of(pointer), used_on);
+    // A device without an allocator is not in use, and nothing must start it.
+    for (int i = 0; status.ok() && is_default_handle(used_on) && i < device_count(); ++i) {
+      const DeviceId device{i};
+      if (device == owner->device() || Runtime::get()->existing_allocator(device) == nullptr) continue;
+      status = owner->record_use(addr_of(pointer), StreamId::on_device(device, used_on));
+    }
+    return answer(status, "record_use");
+  });
+}
+
+int levee_record_use_on(void* pointer, int device, void* stream) {
+  return guarded("record_use_on", [&]() -> int {
+    Allocator* owner = nullptr;
+    if (const int code = owner_of(pointer, &owner); code != LEVEE_OK) return code;
+    if (device < 0 || device >= device_count()) {
+      return fail(StatusCode::kInvalidArgument, fmt::format("There is no device {}.", device));
+    }
+    return answer(owner->record_use(addr_of(pointer),
+                                    StreamId::on_device(DeviceId{device}, stream_of(stream))),
+                  "record_use_on");
   });
 }
 

@@ -81,8 +81,11 @@ LEVEE_API int levee_device_count(int* count);
 LEVEE_API int levee_allocate(int device, size_t bytes, void* stream, void** out);
 /* Null is accepted. */
 LEVEE_API int levee_free(void* pointer);
-/* Work on `stream` uses the block that contains `pointer`. */
+/* Work on `stream` uses the block that contains `pointer`. Handles 0 to 2 name default streams of every
+ * device; here they mean that of each device in use. */
 LEVEE_API int levee_record_use(void* pointer, void* stream);
+/* The same for a stream of `device`, which may be another one than the block's. */
+LEVEE_API int levee_record_use_on(void* pointer, int device, void* stream);
 /* The range that could be shared as a whole with another process; needs backing=segments. */
 LEVEE_API int levee_base_allocation(void* pointer, void** base, size_t* bytes);
 /* Gives free memory back until at most `keep` bytes are reserved. `given_back` may be null. */

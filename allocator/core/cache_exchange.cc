@@ -13,6 +13,8 @@ namespace levee::core {
 
 ThreadCache::Shelf* Placer::shelf_for(ThreadCache& cache, StreamIndex stream) {
   if (ThreadCache::Shelf* shelf = cache.shelf_of(stream)) return shelf;
+  // A cache finds its shelf by the stream's name, which must mean the same stream in every thread.
+  if (state_.streams.is_of_a_thread(stream)) return nullptr;
   const StreamId id = state_.streams.id(stream);
   const LaneId own = state_.streams.lane(stream);
   // What concerns no known lane is told on the device's, as `State::emit` does.

@@ -1,4 +1,4 @@
-// Events of the device, made once and used again.
+// Events of one device, made once and used again.
 //
 // Promises: `take` creates an event only when none is free; every event is destroyed by
 // `destroy_all`. An event may go back while waits on it are pending: a wait refers to the record
@@ -18,7 +18,8 @@ namespace levee::core {
 
 class EventPool {
  public:
-  explicit EventPool(device::Device& device) : device_(device) {}
+  /// Events for streams of `of`, made through `device`.
+  EventPool(device::Device& device, DeviceId of) : device_(device), of_(of) {}
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
@@ -28,7 +29,8 @@ class EventPool {
       free_.pop_back();
       return event;
     }
-    Result<EventId> created = device_.create_event();
+    Result<EventId> created =
+        of_ == device_.id() ? device_.create_event() : device_.create_event_on(of_);
     if (created.ok()) {
       ++created_;
       if (free_.capacity() < created_) free_.reserve(2 * created_);  // giving back needs no heap
@@ -55,6 +57,7 @@ class EventPool {
 
  private:
   device::Device& device_;
+  DeviceId of_;
   std::vector<EventId> free_;
   std::size_t created_ = 0;
 };

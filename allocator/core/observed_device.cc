@@ -80,6 +80,9 @@ Status ObservedDevice::unmap(DeviceAddr addr, Bytes bytes) {
 Result<EventId> ObservedDevice::create_event() {
   return observe(DriverCall::kCreateEvent, {}, [&] { return device_.create_event(); });
 }
+Result<EventId> ObservedDevice::create_event_on(DeviceId device) {
+  return observe(DriverCall::kCreateEvent, {}, [&] { return device_.create_event_on(device); });
+}
 Status ObservedDevice::destroy_event(EventId event) {
   return observe(DriverCall::kDestroyEvent, {}, [&] { return device_.destroy_event(event); });
 }

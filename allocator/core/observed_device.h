@@ -39,6 +39,7 @@ class ObservedDevice final : public device::Device {
   Status set_access(DeviceAddr addr, Bytes bytes) override;
   Status unmap(DeviceAddr addr, Bytes bytes) override;
   Result<EventId> create_event() override;
+  Result<EventId> create_event_on(DeviceId device) override;
   Status destroy_event(EventId event) override;
   Status record_event(EventId event, StreamId stream) override;
   Status query_event(EventId event) override;

@@ -346,7 +346,7 @@ std::vector<StreamId> PageWork::streams_with_memory() const {
   std::vector<StreamId> streams;
   for (Stamp stamp : stamps) {
     if (stamp.stream() == kUnknownStream || state_.streams.is_complete(stamp)) continue;
-    streams.push_back(state_.streams.id(stamp.stream()));
+    streams.push_back(state_.streams.handle(stamp.stream()));
   }
   return streams;
 }

@@ -25,7 +25,7 @@ Result<DeviceAllocator::Route> DeviceAllocator::route_slow(StreamId stream) {
     }
   }
   if (route.pool == kDefaultPool) return route;
-  if (stream.value != 0) {
+  if (stream.value > 1) {  // CUDA does not capture the legacy stream, by neither of its names
     const Result<device::CaptureInfo> info = state.device.capture_info(stream);
     if (info.code() == StatusCode::kDeviceLost) return info.status();
     // Neither answer may be assumed. A refusal without a report must not look like one for memory.

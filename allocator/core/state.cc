@@ -45,7 +45,9 @@ StreamIndex State::stream_index_slow(StreamId id) {
   const std::uint32_t known = streams.count();
   const StreamIndex index = streams.intern(id);
   if (index.value == known && recorder != nullptr) {
-    streams.set_lane(index, recorder->intern_lane(device.id(), id));
+    const StreamId named = streams.id(index);
+    streams.set_lane(index, recorder->intern_lane(named.is_foreign() ? named.device() : device.id(),
+                                                  named.handle()));
   }
   return index;
 }

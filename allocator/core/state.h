@@ -113,7 +113,7 @@ struct State {
     emit(EventKind::kCounters, LaneId{}, counters.reserved().value, counters.allocated().value);
   }
   void note_use(DeviceAddr addr, Bytes bytes, StreamIndex stream, device::UseKind kind) {
-    if (is_judging && !is_trying) device.note_use(addr, bytes, streams.id(stream), kind);
+    if (is_judging && !is_trying) device.note_use(addr, bytes, streams.handle(stream), kind);
   }
   StreamIndex stream_index(StreamId id) {
     return streams.is_latest(id) ? streams.intern(id) : stream_index_slow(id);

@@ -1,33 +1,75 @@
 #include "allocator/core/streams.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "allocator/base/check.h"
 #include "allocator/core/mutants.h"
 
 namespace levee::core {
 
-StreamTable::StreamTable(device::Device& device) : device_(device), events_(device) {
+namespace {
+
+constexpr StreamId kLegacy{0};
+constexpr StreamId kLegacyByName{1};     // cudaStreamLegacy
+constexpr StreamId kOfCallingThread{2};  // cudaStreamPerThread
+
+/// Not the system's number, which a later thread gets again.
+std::uint64_t this_thread() {
+  static std::atomic<std::uint64_t> threads{0};
+  thread_local const std::uint64_t number = ++threads;
+  return number;
+}
+
+/// No stream of a device is called so.
+StreamId key_of_thread(std::uint64_t thread) {
+  constexpr DeviceId kNoDevice{126};
+  return StreamId::on_device(kNoDevice, StreamId{thread});
+}
+
+}  // namespace
+
+StreamTable::StreamTable(device::Device& device) : device_(device) {
+  events_.try_emplace(device_.id(), device_, device_.id());
   streams_.emplace_back();  // kUnknownStream; no id leads to it
 }
 
 StreamTable::~StreamTable() {
   for (Stream& stream : streams_) {
-    for (Closed& closed : stream.closed) events_.give_back(closed.event);
+    for (Closed& closed : stream.closed) stream.events->give_back(closed.event);
   }
-  if (!mutated(Mutant::kLeakEvents)) events_.destroy_all();
+  if (mutated(Mutant::kLeakEvents)) return;
+  for (auto& [device, events] : events_) events.destroy_all();
+}
+
+EventPool& StreamTable::events_on(DeviceId device) {
+  return events_.try_emplace(device, device_, device).first->second;
 }
 
 StreamIndex StreamTable::intern_slow(StreamId id) {
-  last_id_ = id;
-  const auto found = index_.find(id);
+  if (id.is_foreign() && id.device() == device_.id()) id = id.handle();
+  // All default streams of a device are ordered with its legacy one.
+  if (id.is_foreign() && id.handle() <= kOfCallingThread) {
+    id = StreamId::on_device(id.device(), kLegacy);
+  }
+  if (id == kLegacyByName) id = kLegacy;
+  Stream made;
+  made.id = id;
+  made.thread = id == kOfCallingThread ? this_thread() : 0;
+  made.key = made.thread == 0 ? id : key_of_thread(made.thread);
+  last_key_ = made.key;
+  const auto found = index_.find(made.key);
   if (found != index_.end()) return last_ = found->second;
   const StreamIndex index{static_cast<std::uint32_t>(streams_.size())};
   LEVEE_CHECK_LT(index.value, Stamp::kMaxStreams, "too many streams");
-  streams_.emplace_back();
-  streams_.back().id = id;
-  index_.emplace(id, index);
+  made.events = &events_on(id.is_foreign() ? id.device() : device_.id());
+  index_.emplace(made.key, index);
+  streams_.push_back(std::move(made));
   return last_ = index;
+}
+
+StreamId StreamTable::handle_slow(const Stream& stream) const {
+  return stream.thread == this_thread() ? kOfCallingThread : kLegacy;
 }
 
 void StreamTable::learn(std::vector<Epoch>& into, const std::vector<Epoch>& from) {
@@ -44,8 +86,8 @@ StreamTable::Closed* StreamTable::closed_at_or_after(Stream& stream, Epoch epoch
 
 Result<bool> StreamTable::is_capturing(StreamIndex index) {
   if (index == kUnknownStream) return false;
-  const StreamId id = streams_[index.value].id;
-  if (id.value == 0) return false;  // CUDA does not capture the legacy stream
+  const StreamId id = handle(index);
+  if (id.handle() == kLegacy) return false;  // CUDA does not capture the legacy stream
   const Result<device::CaptureInfo> info = device_.capture_info(id);
   if (!info.ok()) return info.status();
   return info->status != device::CaptureStatus::kNone;
@@ -53,11 +95,12 @@ Result<bool> StreamTable::is_capturing(StreamIndex index) {
 
 Result<EventId> StreamTable::record_now(StreamIndex index) {
   LEVEE_CHECK(index != kUnknownStream, "an event cannot be recorded on a stream never seen");
-  Result<EventId> event = events_.take();
+  EventPool& events = *streams_[index.value].events;
+  Result<EventId> event = events.take();
   if (!event.ok()) return event;
-  const Status recorded = device_.record_event(*event, streams_[index.value].id);
+  const Status recorded = device_.record_event(*event, handle(index));
   if (!recorded.ok()) {
-    events_.give_back(*event);
+    events.give_back(*event);
     return recorded;
   }
   ++record_count_;
@@ -74,7 +117,7 @@ Status StreamTable::close_epoch(StreamIndex index) {
       if (i % 2 == 0) {
         kept.push_back(std::move(stream.closed[i]));
       } else {
-        events_.give_back(stream.closed[i].event);
+        stream.events->give_back(stream.closed[i].event);
       }
     }
     stream.closed = std::move(kept);
@@ -106,7 +149,7 @@ Result<StreamTable::Held> StreamTable::hold(StreamIndex index) {
 }
 
 void StreamTable::give_back(const Held& held, bool is_done) {
-  events_.give_back(held.event);
+  streams_[held.through.stream().value].events->give_back(held.event);
   if (is_done) set_complete(held.through);
 }
 
@@ -132,7 +175,7 @@ Status StreamTable::wait_for(StreamIndex waiter, Stamp stamp) {
     closed = &source.closed.back();
   }
   Stream& target = streams_[waiter.value];
-  const Status waited = device_.wait_event(target.id, closed->event);
+  const Status waited = device_.wait_event(handle(waiter), closed->event);
   if (!waited.ok()) return waited;
   ++wait_count_;
   if (target.waited_for.size() <= other.value) target.waited_for.resize(streams_.size(), 0);
@@ -167,7 +210,7 @@ void StreamTable::set_complete(Stamp stamp) {
   while (!stream.closed.empty() && stream.closed.front().epoch <= stream.completed) {
     // What the stream had waited for before the event is complete as well.
     const std::vector<Epoch> knows = std::move(stream.closed.front().knows);
-    events_.give_back(stream.closed.front().event);
+    stream.events->give_back(stream.closed.front().event);
     stream.closed.pop_front();
     for (std::uint32_t other = 0; other < knows.size(); ++other) {
       if (knows[other] > streams_[other].completed) {

@@ -10,13 +10,19 @@
 // Owns: the stream table with, for each stream, its open epoch, the events of closed ones that are
 // still worth keeping, the newest epoch known complete, and the newest epoch of every other stream
 // that it waited for. Knowledge is transitive: an event carries what its stream had waited for.
-// Promises: at most one record and one wait for each hand-over of an epoch (S10); no host
-// synchronisation here; a stream that captures is neither recorded on nor made to wait.
+// Promises: at most one record and one wait for each hand-over of an epoch; no host synchronisation
+// here; a stream that captures is neither recorded on nor made to wait.
+//
+// One stream, one index, whatever it is called: 1 is 0, the legacy stream. 2 names another stream in
+// each thread, so each thread's has an index of its own. Only its thread can name it to the device;
+// on behalf of others the legacy stream stands for it, which CUDA orders with it both ways. A stream
+// of another device takes events made on that device.
 // Does not: look at memory, or block. Guarded by the pool lock.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -45,9 +51,17 @@ class StreamTable {
 
   /// Index of a stream; the same for the same stream. No heap once the stream is known.
   StreamIndex intern(StreamId id) { return is_latest(id) ? last_ : intern_slow(id); }
-  /// Whether it is the one that was asked for last.
-  bool is_latest(StreamId id) const { return id == last_id_ && !last_.is_none(); }
+  /// Whether it is the one that was asked for last; never said of a thread's default stream.
+  bool is_latest(StreamId id) const { return id == last_key_ && !last_.is_none(); }
+  /// What the program calls it.
   StreamId id(StreamIndex stream) const { return streams_[stream.value].id; }
+  /// What a call to the device that this thread makes has to name.
+  StreamId handle(StreamIndex stream) const {
+    const Stream& one = streams_[stream.value];
+    return one.thread == 0 ? one.id : handle_slow(one);
+  }
+  /// Whether `id` alone does not tell which stream it is.
+  bool is_of_a_thread(StreamIndex stream) const { return streams_[stream.value].thread != 0; }
   std::uint32_t count() const { return static_cast<std::uint32_t>(streams_.size()); }
   /// Whether memory can have been used by more than one stream.
   bool has_several() const { return streams_.size() > 2 || unknown_is_used_; }
@@ -118,7 +132,10 @@ class StreamTable {
     std::vector<Epoch> knows;  // what the stream had waited for when the event was recorded
   };
   struct Stream {
+    StreamId key;  // what finds it
     StreamId id;
+    std::uint64_t thread = 0;  // whose default stream it is; 0: no thread's
+    EventPool* events = nullptr;
     LaneId lane;
     Epoch open_epoch = 1;
     Epoch completed = 0;
@@ -130,17 +147,19 @@ class StreamTable {
   static constexpr std::size_t kMostClosed = 32;
 
   StreamIndex intern_slow(StreamId id);
+  StreamId handle_slow(const Stream& stream) const;
+  EventPool& events_on(DeviceId device);
   Result<EventId> record_now(StreamIndex stream);
   Status close_epoch(StreamIndex stream);
   Closed* closed_at_or_after(Stream& stream, Epoch epoch);
   void learn(std::vector<Epoch>& into, const std::vector<Epoch>& from);
 
   device::Device& device_;
-  EventPool events_;
+  std::map<DeviceId, EventPool> events_;  // one entry, unless streams of other devices came
   std::vector<Stream> streams_;
   std::unordered_map<StreamId, StreamIndex> index_;
   StreamIndex last_;
-  StreamId last_id_;              // its id
+  StreamId last_key_;             // its key
   bool unknown_is_used_ = false;  // its open epoch has stamps
   std::int64_t record_count_ = 0;
   std::int64_t wait_count_ = 0;

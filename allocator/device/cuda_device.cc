@@ -156,7 +156,7 @@ class RelaxedMode {
 // ---- Bits
 
 cudaStream_t to_cuda(StreamId stream) {
-  return reinterpret_cast<cudaStream_t>(stream.value);
+  return reinterpret_cast<cudaStream_t>(stream.handle().value);
 }
 cudaEvent_t to_cuda(EventId event) {
   return reinterpret_cast<cudaEvent_t>(event.value);
@@ -409,8 +409,17 @@ Status CudaDevice::allow_peer(DeviceId peer) {
 
 // ---- Order
 
+// Handles 0 to 2 are streams of whatever device is current.
+DeviceId CudaDevice::device_of(StreamId stream) const {
+  return stream.is_foreign() ? stream.device() : id_;
+}
+
 Result<EventId> CudaDevice::create_event() {
-  const CurrentDevice current(cuda_, id_, process_);
+  return create_event_on(id_);
+}
+
+Result<EventId> CudaDevice::create_event_on(DeviceId device) {
+  const CurrentDevice current(cuda_, device, process_);
   if (!current.ok()) return current.status();
   cudaEvent_t event = nullptr;
   if (const Status status =
@@ -428,7 +437,7 @@ Status CudaDevice::destroy_event(EventId event) {
 }
 
 Status CudaDevice::record_event(EventId event, StreamId stream) {
-  const CurrentDevice current(cuda_, id_, process_);
+  const CurrentDevice current(cuda_, device_of(stream), process_);
   if (!current.ok()) return current.status();
   return to_status(cuda_, cuda_.event_record(to_cuda(event), to_cuda(stream)));
 }
@@ -441,7 +450,7 @@ Status CudaDevice::query_event(EventId event) {
 }
 
 Status CudaDevice::wait_event(StreamId stream, EventId event) {
-  const CurrentDevice current(cuda_, id_, process_);
+  const CurrentDevice current(cuda_, device_of(stream), process_);
   if (!current.ok()) return current.status();
   return to_status(cuda_, cuda_.stream_wait_event(to_cuda(stream), to_cuda(event), 0));
 }
@@ -454,7 +463,7 @@ Status CudaDevice::synchronize_event(EventId event) {
 }
 
 Status CudaDevice::synchronize_stream(StreamId stream) {
-  const CurrentDevice current(cuda_, id_, process_);
+  const CurrentDevice current(cuda_, device_of(stream), process_);
   if (!current.ok()) return current.status();
   const RelaxedMode relaxed(cuda_);
   return to_status(cuda_, cuda_.stream_synchronize(to_cuda(stream)));
@@ -470,7 +479,7 @@ Status CudaDevice::synchronize_device() {
 // ---- State
 
 Result<CaptureInfo> CudaDevice::capture_info(StreamId stream) {
-  const CurrentDevice current(cuda_, id_, process_);
+  const CurrentDevice current(cuda_, device_of(stream), process_);
   if (!current.ok()) return current.status();
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   unsigned long long number = 0;
@@ -498,7 +507,9 @@ Result<CaptureInfo> CudaDevice::capture_info(StreamId stream) {
 void CudaDevice::note_use(DeviceAddr addr, Bytes bytes, StreamId stream, UseKind kind) {
   if (cuda_.simgpu_note_use == nullptr || process_ != g_process.load(std::memory_order_relaxed))
     return;
-  cuda_.simgpu_note_use(addr.value, bytes.value, to_cuda(stream), static_cast<int>(kind));
+  // Streams of another device keep its number, by which the stand-in tells the default streams apart.
+  cuda_.simgpu_note_use(addr.value, bytes.value, reinterpret_cast<cudaStream_t>(stream.value),
+                        static_cast<int>(kind));
 }
 
 void CudaDevice::note_pool_lock(bool held) {

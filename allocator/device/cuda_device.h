@@ -49,6 +49,7 @@ class CudaDevice final : public Device {
   Status set_access(DeviceAddr addr, Bytes bytes) override;
   Status unmap(DeviceAddr addr, Bytes bytes) override;
   Result<EventId> create_event() override;
+  Result<EventId> create_event_on(DeviceId device) override;
   Status destroy_event(EventId event) override;
   Status record_event(EventId event, StreamId stream) override;
   Status query_event(EventId event) override;
@@ -66,6 +67,7 @@ class CudaDevice final : public Device {
   Status allow_peer(DeviceId peer);
 
  private:
+  DeviceId device_of(StreamId stream) const;
   Status grant(DeviceAddr addr, Bytes bytes, const std::vector<DeviceId>& devices);
 
   CudaDevice(DeviceId id, const CudaSymbols& cuda);

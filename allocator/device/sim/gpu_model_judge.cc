@@ -293,6 +293,13 @@ void GpuModel::note_use(DeviceId device, DeviceAddr addr, Bytes bytes, StreamId 
   use.stream = stream;
   use.kind = kind;
   s.note_use(addr, bytes, use);
+  if (kind == UseKind::kGiveBack) {
+    // The uses end now on whatever streams they were: who is ordered with those streams implicitly
+    // has to be so anew.
+    DeviceState& d = s.on(device);
+    ++d.blocking_ops;
+    ++d.legacy_ops;
+  }
 }
 
 void GpuModel::note_pool_lock(bool held) {

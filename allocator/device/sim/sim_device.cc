@@ -62,12 +62,16 @@ Result<EventId> SimDevice::create_event() {
   return model_.create_event(id_, EventOptions{.timing = false, .blocking_sync = false});
 }
 
+Result<EventId> SimDevice::create_event_on(DeviceId device) {
+  return model_.create_event(device, EventOptions{.timing = false, .blocking_sync = false});
+}
+
 Status SimDevice::destroy_event(EventId event) {
   return model_.destroy_event(event);
 }
 
 Status SimDevice::record_event(EventId event, StreamId stream) {
-  return model_.record_event(event, id_, stream);
+  return model_.record_event(event, device_of(stream), stream.handle());
 }
 
 Status SimDevice::query_event(EventId event) {
@@ -76,7 +80,7 @@ Status SimDevice::query_event(EventId event) {
 }
 
 Status SimDevice::wait_event(StreamId stream, EventId event) {
-  return model_.wait_event(id_, stream, event);
+  return model_.wait_event(device_of(stream), stream.handle(), event);
 }
 
 Status SimDevice::synchronize_event(EventId event) {
@@ -86,7 +90,7 @@ Status SimDevice::synchronize_event(EventId event) {
 
 Status SimDevice::synchronize_stream(StreamId stream) {
   const RelaxedCapture relaxed;
-  return model_.synchronize_stream(id_, stream);
+  return model_.synchronize_stream(device_of(stream), stream.handle());
 }
 
 Status SimDevice::synchronize_device() {
@@ -95,11 +99,11 @@ Status SimDevice::synchronize_device() {
 }
 
 Result<CaptureInfo> SimDevice::capture_info(StreamId stream) {
-  return model_.capture_info(id_, stream);
+  return model_.capture_info(device_of(stream), stream.handle());
 }
 
 void SimDevice::note_use(DeviceAddr addr, Bytes bytes, StreamId stream, UseKind kind) {
-  model_.note_use(id_, addr, bytes, stream, kind);
+  model_.note_use(device_of(stream), addr, bytes, stream.handle(), kind);
 }
 
 void SimDevice::note_pool_lock(bool held) {

@@ -30,6 +30,7 @@ class SimDevice final : public Device {
   Status set_access(DeviceAddr addr, Bytes bytes) override;
   Status unmap(DeviceAddr addr, Bytes bytes) override;
   Result<EventId> create_event() override;
+  Result<EventId> create_event_on(DeviceId device) override;
   Status destroy_event(EventId event) override;
   Status record_event(EventId event, StreamId stream) override;
   Status query_event(EventId event) override;
@@ -42,6 +43,8 @@ class SimDevice final : public Device {
   void note_pool_lock(bool held) override;
 
  private:
+  DeviceId device_of(StreamId stream) const { return stream.is_foreign() ? stream.device() : id_; }
+
   GpuModel& model_;
   DeviceId id_;
   Capabilities capabilities_;

@@ -16,9 +16,26 @@ struct DeviceId {
   friend constexpr auto operator<=>(DeviceId, DeviceId) = default;
 };
 
-/// A stream: the bits of a cudaStream_t. 0 is the legacy default stream.
+/// A stream as the allocator of one device knows it: the bits of a cudaStream_t. 0 and 1 are the
+/// legacy default stream of that device, 2 is the calling thread's default stream on it. A stream of
+/// another device carries that device's number, since each device has streams 0 to 2 of its own, and
+/// since an event can be recorded only on streams of the device that it was made on.
 struct StreamId {
   std::uint64_t value = 0;
+
+  /// The name under which another device's allocator knows `handle`. Pre: `device` is below 127.
+  static constexpr StreamId on_device(DeviceId device, StreamId handle) {
+    return {(static_cast<std::uint64_t>(device.value) + 1) << kDeviceShift | handle.handle().value};
+  }
+  constexpr bool is_foreign() const { return value >> kDeviceShift != 0; }
+  /// Pre: is_foreign().
+  constexpr DeviceId device() const {
+    return {static_cast<std::int32_t>(value >> kDeviceShift) - 1};
+  }
+  /// The bits of the cudaStream_t alone.
+  constexpr StreamId handle() const { return {value & ((1ULL << kDeviceShift) - 1)}; }
+
+  static constexpr int kDeviceShift = 57;  ///< addresses of user space have 57 bits at most
   friend constexpr auto operator<=>(StreamId, StreamId) = default;
 };
 

@@ -50,6 +50,25 @@ def check_copies_between_devices():
     later[::3].copy_(torch.empty(40 << 20, dtype=torch.uint8, device="cuda:0")[::3])
 
 
+def check_a_default_stream_of_another_device_is_waited_for():
+    # Default streams of all devices have the same handle, 0.
+    torch.empty(1, device="cuda:1")
+    allocated = torch.cuda.memory_allocated(0)
+    read_there = torch.empty(64 * MiB, dtype=torch.uint8, device="cuda:0")
+    with torch.cuda.device(1):
+        torch.cuda._sleep(2_000_000_000)
+    read_there.record_stream(torch.cuda.default_stream(1))
+    read_there.record_stream(torch.cuda.default_stream(0))
+    del read_there
+    stats = torch.cuda.memory_stats(0)
+    assert stats["allocated_bytes.all.current"] == allocated
+    assert stats["active_bytes.all.current"] == allocated + 64 * MiB
+    torch.cuda.synchronize(1)
+    for _ in range(300):
+        torch.empty(2 * MiB, dtype=torch.uint8, device="cuda:0")
+    assert torch.cuda.memory_stats(0)["active_bytes.all.current"] == allocated
+
+
 def check_limits_are_of_one_device():
     torch.cuda.set_per_process_memory_fraction(0.1, device=1)
     try:

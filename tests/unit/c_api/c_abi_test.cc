@@ -98,6 +98,7 @@ TEST(CAbi, RefusesBadArgumentsWithASentence) {
   EXPECT_EQ(levee_free(&local), LEVEE_NOT_OWNED);
   EXPECT_THAT(levee_last_error(), HasSubstr("no memory of levee"));
   EXPECT_EQ(levee_record_use(&local, nullptr), LEVEE_NOT_OWNED);
+  EXPECT_EQ(levee_record_use_on(&local, 0, nullptr), LEVEE_NOT_OWNED);
   EXPECT_EQ(levee_base_allocation(&local, nullptr, nullptr), LEVEE_NOT_OWNED);
   for (const double fraction : {0.0, -1.0, 2.0}) {
     EXPECT_EQ(levee_set_memory_fraction(0, fraction), LEVEE_INVALID_ARGUMENT);

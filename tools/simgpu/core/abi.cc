@@ -199,9 +199,12 @@ void simgpu_note_use(uint64_t address, uint64_t bytes, simgpu_stream stream, int
   if (process == nullptr || kind < 0 || kind > static_cast<int>(UseKind::kRestore)) return;
   const auto use = static_cast<UseKind>(kind);
   // The stream of a block may belong to another device than the thread's; numbers 0 to 2 belong to
-  // the memory's own.
+  // the memory's own, unless they say whose they are.
   DeviceId device = simgpu::current_device();
-  if (to_stream(stream).value <= 2) {
+  const StreamId on = to_stream(stream);
+  if (on.is_foreign()) {
+    device = on.device();
+  } else if (on.value <= 2) {
     const auto info = process->model().find(DeviceAddr{address});
     if (info.kind != levee::device::sim::MemoryKind::kNone) device = info.device;
   }
@@ -209,7 +212,7 @@ void simgpu_note_use(uint64_t address, uint64_t bytes, simgpu_stream stream, int
   if (use == UseKind::kHandOut)
     simgpu::block_handed_out(*process, DeviceAddr{address}, Bytes{bytes});
   if (use == UseKind::kGiveBack) simgpu::block_given_back(DeviceAddr{address});
-  process->model().note_use(device, DeviceAddr{address}, Bytes{bytes}, to_stream(stream), use);
+  process->model().note_use(device, DeviceAddr{address}, Bytes{bytes}, on.handle(), use);
 }
 
 void simgpu_note_pool_lock(int held) {
