@@ -80,6 +80,32 @@ std::optional<Place> choose_place(const Space& space, const SearchScope& scope, 
   return choose_aligned_place(space, scope, bytes, space.unit(), accept);
 }
 
+std::optional<Place> choose_affine_place(const Space& space, const SearchScope& scope, Bytes bytes,
+                                         const PlaceFilter& accept) {
+  if (scope.primary.is_none()) return std::nullopt;
+  const Zone& zone = space.zone(scope.primary);
+  const auto is_good = [&](Run run) { return accept(Place{zone.index, run}); };
+  int tries = 0;
+  for (auto i = zone.runs.highest_fit(bytes); i && tries < kMostAffineEnds;
+       i = zone.runs.highest_fit(bytes, *i)) {
+    const Run run = zone.runs.at(*i);
+    for (Run end : {high_end(run, bytes), low_end(run, bytes)}) {
+      if (is_good(end)) return Place{zone.index, end};
+      ++tries;
+    }
+  }
+  tries = 0;
+  for (auto i = zone.runs.highest_fit(bytes); i && tries < kMostAffineMiddles;
+       i = zone.runs.highest_fit(bytes, *i), ++tries) {
+    const Run run = zone.runs.at(*i);
+    // It begins with a page, so that it touches as few as it can.
+    const Bytes half = Bytes{(run.size - bytes).value / 2};
+    const Run middle{round_down(run.begin + half, space.unit()), bytes};
+    if (middle.begin > run.begin && is_good(middle)) return Place{zone.index, middle};
+  }
+  return std::nullopt;
+}
+
 std::optional<Place> choose_aligned_place(const Space& space, const SearchScope& scope, Bytes bytes,
                                           Bytes alignment, const PlaceFilter& accept) {
   const auto in_zone = [&](ZoneIndex index) -> std::optional<Place> {

@@ -38,11 +38,33 @@ Status Placer::order(StreamIndex stream, Bytes bytes, ForEach&& for_each_stamp) 
 }
 
 bool Placer::needs_no_wait(StreamIndex stream, const Place& place) const {
-  bool clean = true;
-  state_.space.for_each_stamp(place.zone, place.run, [&](Stamp stamp) {
-    clean = clean && !state_.streams.must_wait(stream, stamp);
+  return state_.space.all_stamps(place.zone, place.run, [&](Stamp stamp) {
+    return !state_.streams.must_wait(stream, stamp);
   });
-  return clean;
+}
+
+// A side stream exists to overlap with the main one: behind memory that the main stream has just
+// released it would queue up with it. So it looks for memory that is known done, or its own.
+std::optional<Place> Placer::choose_quiet(const Request& request, const Pool& pool, Bytes span) {
+  StreamTable& streams = state_.streams;
+  streams.note_large(request.stream, span);
+  if (request.stream == streams.main() || request.is_capturing || !is_affine(pool)) return {};
+  bool has_looked = false;
+  const auto is_quiet = [&](Stamp stamp) {
+    if (!streams.must_wait(request.stream, stamp)) return true;
+    if (has_looked || stamp.stream() != streams.main()) return false;
+    has_looked = true;
+    streams.look_at(streams.main(),
+                    static_cast<std::uint64_t>(state_.counters.stats().allocation[0].allocated));
+    return streams.is_complete(stamp);
+  };
+  return choose_affine_place(state_.space, pool.scope(), span, [&](const Place& place) {
+    return state_.space.all_stamps(place.zone, place.run, is_quiet);
+  });
+}
+
+bool Placer::is_affine(const Pool& pool) const {
+  return state_.config.stream_affinity && pool.backing == Backing::kPages && !pool.is_unsplit;
 }
 
 PlaceFilter Placer::filter_for(const Request& request) const {
@@ -230,7 +252,10 @@ Placer::Served Placer::serve_large(const Request& request, Pool& pool) {
                ? choose_aligned_place(state_.space, pool.scope(), span, unit, filter)
                : choose_place(state_.space, pool.scope(), span, request.lifetime, filter);
   };
-  const std::optional<Place> place = choose(filter_for(request));
+  std::optional<Place> place;
+  if (state_.streams.has_several()) [[unlikely]]
+    place = choose_quiet(request, pool, span);
+  if (!place) place = choose(filter_for(request));
   if (!place) return miss();
   const Served served = serve_place(request, pool, *place, BlockKind::kLarge, span);
   if (served.outcome != Outcome::kFailed || served.status.code != StatusCode::kNotReady) {
@@ -432,6 +457,15 @@ void Placer::start_waiting(BlockRecord* block, const base::SmallVector<StreamInd
   }
   if (block->pending.empty()) {
     complete(block, StampSet{});
+    return;
+  }
+  if (block->kind == BlockKind::kLarge && is_affine(state_.pools[block->pool]) &&
+      std::all_of(block->pending.begin(), block->pending.end(),
+                  [&](Stamp stamp) { return stamp.stream() == state_.streams.main(); })) {
+    // Nothing is gained by keeping it back: the main stream, which used it last, may have it at once,
+    // and side streams look elsewhere until it is done.
+    const StampSet pending = block->pending;
+    complete(block, pending);
     return;
   }
   state_.waiting.add(block, state_.streams);

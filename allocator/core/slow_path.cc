@@ -234,14 +234,6 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       continue;
     }
 
-    // Blocks that wait for other streams: their memory is as good as free, if the next owner waits
-    // on the device.
-    if (!request.is_capturing && placer_.release_with_waits(pool.index) > 0_B) {
-      const Placer::Served served = again();
-      if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
-      continue;  // other bytes are free now, some of which nobody may be able to wait for
-    }
-
     StitchRequest wanted;
     wanted.bytes = span;
     wanted.alignment = alignment;
@@ -250,6 +242,17 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     wanted.accepts = accepts;
     StitchPlan plan = state_.stitcher->plan(state_.space, wanted);
     if (!can_stitch(request)) plan.missing = grow_units;
+    // Blocks that wait for other streams: their memory is as good as free, if the next owner waits
+    // on the device. Only where memory would grow else: that owner may wait long.
+    const std::uint32_t needed = std::min(plan.missing, grow_units);
+    if (needed > 0 && !request.is_capturing &&
+        (needed > room.units ||
+         reserved + unit * needed > budget(request, state_.config.slack)) &&
+        placer_.release_with_waits(pool.index) > 0_B) {
+      const Placer::Served served = again();
+      if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
+      continue;  // other bytes are free now, some of which nobody may be able to wait for
+    }
     if (plan.missing > 0) {
       if (std::min(plan.missing, grow_units) > room.units) return Attempt::exhausted(room.cause);
       const bool grow_alone = grow_units <= plan.missing;

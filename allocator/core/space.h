@@ -104,6 +104,21 @@ class Space {
     });
   }
 
+  /// Whether `f` says yes to every stamp of the run's pages; stops at the first no.
+  template <typename F>
+  bool all_stamps(ZoneIndex zone, Run run, F&& f) const {
+    const Zone& z = zones_[zone.value];
+    const std::uint64_t last = (run.end().value - 1) / unit_.value;
+    for (std::uint64_t unit = run.begin.value / unit_.value; unit <= last;) {
+      const PageIndex index = z.slots[unit];
+      for (Stamp stamp : pages_[index].stamps) {
+        if (!f(stamp)) return false;
+      }
+      unit = end_unit(z, index, unit);
+    }
+    return true;
+  }
+
   // Counts, exact.
   Bytes reserved() const { return unit_ * reserved_units_; }
   /// Bytes of pages with live bytes on them.

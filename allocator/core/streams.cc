@@ -131,6 +131,22 @@ Status StreamTable::ensure_closed(Stamp stamp) {
   return close_epoch(stamp.stream());
 }
 
+void StreamTable::look_at(StreamIndex index, std::uint64_t now) {
+  if (index == kUnknownStream) return;
+  Stream& stream = streams_[index.value];
+  if (now - stream.looked_at >= kLookEvery && !stream.closed.empty()) {
+    stream.looked_at = now;
+    const Status polled = poll(index);
+    static_cast<void>(polled);  // what is not known done is waited for
+  }
+  if (now - stream.closed_at < kCloseEvery) return;
+  stream.closed_at = now;
+  const Result<bool> captures = is_capturing(index);
+  if (!captures.ok() || *captures) return;
+  const Status closed = close_epoch(index);
+  static_cast<void>(closed);  // it closes when it has to
+}
+
 bool StreamTable::any_capturing() {
   for (std::uint32_t i = 0; i < streams_.size(); ++i) {
     const Result<bool> captures = is_capturing(StreamIndex{i});

@@ -54,6 +54,33 @@ struct DriverSeconds {
 };
 DriverSeconds seconds_of(const DriverCosts& costs, std::uint64_t first_mapped_pages);
 
+/// Hand-overs of memory between streams that cost overlap, counted by allocation; stream 0 of the
+/// trace is "main", every other one a side stream.
+///
+/// A wait is *early* if, at the allocation that makes its stream wait, the event waited for is not
+/// complete: work that might have overlapped is put in order. An allocation is *fresh* if it is
+/// above 1 MiB and a 2 MiB page under it was given back last by another stream (its own, or one of
+/// its recorded uses) within the last `kHostAhead` allocations, whether or not that made a new wait:
+/// an earlier one may have covered it, and then it costs nothing more. The first is what a program
+/// pays, the second what placement chose. A policy that hands nothing over before the work on it is
+/// done has none of either.
+struct EarlyWaits {
+  std::uint64_t side_allocations = 0;
+  std::uint64_t side_early = 0;
+  std::uint64_t side_fresh = 0;
+  std::uint64_t main_early = 0;
+  std::uint64_t main_fresh = 0;
+
+  /// Early waits, % of the side streams' allocations.
+  double side_pct() const {
+    if (side_allocations == 0) return 0;
+    return 100 * static_cast<double>(side_early) / static_cast<double>(side_allocations);
+  }
+};
+
+/// Requests that the host runs ahead of the device, where several streams are modelled.
+inline constexpr std::uint64_t kHostAhead = 300;
+
 struct Limits {
   Bytes capacity{};  ///< most bytes the device gives; 0 = no limit
 };
@@ -78,6 +105,8 @@ class ReplayPolicy {
     return costs().created;
   }                                               ///< 2 MiB pages mapped for the first time
   virtual std::uint64_t emergencies() const = 0;  ///< entries into a recovery ladder
+  /// `side_allocations` is left to the runner.
+  virtual EarlyWaits early_waits() const { return {}; }
   /// Lines that explain figures of this policy alone (stitches, rebases, waits), as name and value.
   virtual std::vector<std::pair<std::string, std::uint64_t>> details() const { return {}; }
 };

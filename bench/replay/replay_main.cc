@@ -147,6 +147,12 @@ void print_row(const ReplayResult& r) {
       static_cast<double>(r.peak_reserved.value) / kMiB, r.ratio, r.driver_pct_warm,
       r.driver_pct_warm_optimistic, r.driver_pct, r.creation_pct, r.dirty_steps, r.warm_steps,
       r.emergencies, r.failures, r.wall_seconds);
+  const EarlyWaits& w = r.early_waits;
+  if (w.side_allocations != 0) {
+    fmt::print("  side {}: early {} fresh {} ({:.1f} %), main early {} fresh {}",
+               w.side_allocations, w.side_early, w.side_fresh, w.side_pct(), w.main_early,
+               w.main_fresh);
+  }
   for (const auto& [name, value] : r.details) {
     if (value != 0) fmt::print("  {} {}", name, value);
   }

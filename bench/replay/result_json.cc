@@ -75,6 +75,12 @@ std::string object(const ReplayResult& r) {
   number("stream_waits", r.costs.stream_waits);
   number("event_queries", r.costs.event_queries);
   number("synchronisations", r.costs.synchronisations);
+  number("side_allocations", r.early_waits.side_allocations);
+  number("side_early_waits", r.early_waits.side_early);
+  number("side_fresh", r.early_waits.side_fresh);
+  number("side_early_pct", r.early_waits.side_pct());
+  number("main_early_waits", r.early_waits.main_early);
+  number("main_fresh", r.early_waits.main_fresh);
   number("read_seconds", r.read_seconds);
   number("cpu_seconds", r.cpu_seconds);
   number("wall_seconds", r.wall_seconds);

@@ -188,6 +188,10 @@ ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPol
         static_cast<double>(result.peak_reserved.value) / static_cast<double>(base.value);
   result.emergencies = policy.emergencies();
   result.costs = policy.costs();
+  result.early_waits = policy.early_waits();
+  for (const Op& op : trace.ops) {
+    if (op.kind == OpKind::kAlloc && op.stream != 0) ++result.early_waits.side_allocations;
+  }
   result.driver = seconds_of(result.costs, policy.created_pages());
   result.step_seconds = facts.total_seconds;
   if (facts.total_seconds > 0) {

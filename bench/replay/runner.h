@@ -34,6 +34,7 @@ struct ReplayResult {
   std::int64_t first_failure_step = -1;
   std::uint64_t emergencies = 0;
   DriverCosts costs;
+  EarlyWaits early_waits;
   DriverSeconds driver;        ///< of the whole run
   double step_seconds = 0;     ///< modelled, of the whole run
   double driver_pct = 0;       ///< pessimistic, of the whole run, creation left out

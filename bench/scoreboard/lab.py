@@ -20,6 +20,7 @@ BENCH = Path(__file__).resolve().parent.parent
 ALWAYS = "native,expandable,levee"
 ALL_PEERS = "native,native-split,native-pow2,expandable,cub,cudaMallocAsync,levee"
 MODES = "levee-move,levee-none"
+STREAM_POLICIES = ALWAYS + ",levee-anywhere"
 LARGEST_BATCH_LIMIT = 40 << 30
 
 # MFLOP of a step for each byte of its first request (bench/traces/README.md has the formulas).
@@ -99,7 +100,7 @@ def jobs_of(folder: Path, recordings: list[str], quick: bool) -> list[Job]:
     jobs = [
         Job("named", [*named, "--policies", ALL_PEERS], "recorded"),
         Job("named", [*decoder, "--policies", ALWAYS if quick else ALL_PEERS], "decoder"),
-        Job("named", ["--set", "streams", "--policies", ALWAYS], "streams"),
+        Job("named", ["--set", "streams", "--policies", STREAM_POLICIES], "streams"),
         Job("modes", [*named, "--policies", MODES], "recorded"),
         Job("adversarial", ["--set", "adversarial", "--policies", ALWAYS], "adversarial"),
         Job("long", ["--set", "long", "--policies", "levee"], "long"),
@@ -119,7 +120,7 @@ def jobs_of(folder: Path, recordings: list[str], quick: bool) -> list[Job]:
         jobs.append(Job("modes", [*decoder, "--policies", MODES], "decoder"))
         for seed in (2, 3):
             jobs.append(Job("named", [*decoder, "--policies", ALWAYS], "decoder", seed))
-            jobs.append(Job("named", ["--set", "streams", "--policies", ALWAYS], "streams", seed))
+            jobs.append(Job("named", ["--set", "streams", "--policies", STREAM_POLICIES], "streams", seed))
     return jobs
 
 

@@ -40,6 +40,11 @@ def result(trace: str, policy: str, **changes: Any) -> dict[str, Any]:
         "steady_synchronisations": 0,
         "event_records": 0,
         "stream_waits": 0,
+        "side_allocations": 100,
+        "side_early_waits": 0,
+        "side_fresh": 0,
+        "side_early_pct": 0.0,
+        "main_early_waits": 0,
         "ops": 10,
         "cpu_seconds": 1e-6,
         "read_seconds": 1e-7,
@@ -68,6 +73,28 @@ def both(**changes: Any) -> list[dict[str, Any]]:
 def test_a_target_is_met_or_missed_at_its_edge(row: Any, good: Any, bad: Any) -> None:
     assert row(Measured(named=both(**good))).met is True
     assert row(Measured(named=both(**bad))).met is False
+
+
+@pytest.mark.parametrize(
+    "changes, met",
+    [
+        ({}, True),
+        ({"side_early_waits": 15, "side_early_pct": 15.0}, True),
+        ({"side_early_waits": 16, "side_early_pct": 16.0}, False),
+        ({"driver_pct_warm": 0.51}, False),
+        ({"ratio": 1.0081}, False),
+    ],
+)
+def test_side_streams_are_judged_by_their_worst_trace(changes: Any, met: bool) -> None:
+    named = [
+        result(trace, policy, set="streams", **(changes if trace == "a-multi4" else {}))
+        for trace in ("a-multi4", "a-fsdp")
+        for policy in ("native", "expandable", "levee")
+    ]
+    row = rows.s11(Measured(named=named))
+    assert row.met is met
+    assert set(row.detail) == {"multi4", "fsdp"}
+    assert "multi4" in row.value
 
 
 def test_reserved_may_grow_only_with_live() -> None:

@@ -36,6 +36,8 @@ struct Config {
   double slack = 0.008;  ///< memory above peak live that may be bought to save stitches, as a share
   bool predict = true;   ///< place by predicted lifetime once step marks arrive
   bool rebase = true;    ///< allow one mapping of all pages into a new primary range
+  bool stream_affinity = true;   ///< large blocks of side streams go where no other stream has just
+                                 ///< been, so that their work overlaps with the main stream's
   double memory_fraction = 1.0;  ///< share of the device's memory that this process may reserve
   bool record = true;            ///< LEVEE_RECORD
   std::string trace_path;        ///< LEVEE_TRACE; empty = default place, see record/recorder.h

@@ -3,10 +3,10 @@
 // Owns: a GpuModel of one device, an allocator on it, and the counts of what it asks of the driver.
 // Promises: nothing of the allocator is modelled here; `Config` is all that distinguishes two of
 // these. Work is modelled as far as it decides when memory may be used again: with several streams
-// or recorded uses, each request stands for a kernel of 8 us and the host runs `kHostAhead`
-// requests ahead of the device, so that an event recorded now completes so many requests later.
-// With one stream no work is enqueued: stream order needs none. The judge is off unless asked for,
-// since it costs more than the allocator.
+// each request stands for work on its stream that is done `kHostAhead` requests later, and an event
+// is complete when all work ahead of it is, also that of other streams which its stream waits for.
+// So early waits can be counted. With one stream events complete at once: stream order needs none.
+// The judge is off unless asked for, since it costs more than the allocator.
 #pragma once
 
 #include <memory>
@@ -21,8 +21,6 @@
 #include "bench/replay/policy.h"
 
 namespace levee::replay {
-
-inline constexpr std::uint64_t kHostAhead = 300;
 
 struct LeveeOptions {
   std::string label = "levee";
@@ -49,6 +47,7 @@ class LeveePolicy final : public ReplayPolicy {
   DriverCosts costs() const override;
   std::uint64_t created_pages() const override;
   std::uint64_t emergencies() const override;
+  EarlyWaits early_waits() const override;
   std::vector<std::pair<std::string, std::uint64_t>> details() const override;
 
   Allocator& allocator();

@@ -38,6 +38,7 @@ std::unique_ptr<ReplayPolicy> make_levee(std::string_view name, const OpTrace& t
   o.step_marks = options.step_marks;
   if (name == "levee-move") o.config.stitch = StitchMode::kMove;
   if (name == "levee-none") o.config.stitch = StitchMode::kNone;
+  if (name == "levee-anywhere") o.config.stream_affinity = false;
   return std::make_unique<LeveePolicy>(o, limits, trace.stream_count);
 }
 
@@ -57,6 +58,7 @@ const std::vector<PolicyInfo>& policy_list() {
       {"levee", "levee itself: the code that this installation runs"},
       {"levee-move", "levee, pages moved instead of mapped a second time"},
       {"levee-none", "levee without bringing pages together: plain growth"},
+      {"levee-anywhere", "levee, blocks of side streams placed like all others"},
       {"bound", "what is live, in whole pages: no allocator can do better"},
   };
   return kAll;
@@ -70,7 +72,8 @@ std::unique_ptr<ReplayPolicy> make_policy(std::string_view name, const OpTrace& 
   if (name == "cudaMallocAsync") return std::make_unique<StreamPoolModel>(limits);
   if (name == "cudaMalloc") return std::make_unique<PlainMalloc>(limits);
   if (name == "bound") return std::make_unique<LowerBound>(limits);
-  if (name == "levee" || name == "levee-move" || name == "levee-none")
+  if (name == "levee" || name == "levee-move" || name == "levee-none" ||
+      name == "levee-anywhere")
     return make_levee(name, trace, limits, options);
   std::string known;
   for (const PolicyInfo& info : policy_list())

@@ -8,11 +8,15 @@ namespace {
 class PlacementTest : public testing::Test {
  protected:
   PlacementTest() : space_(2_MiB) {
-    primary_ = space_.add_zone(DeviceAddr{1ULL << 32}, 1_GiB, kDefaultPool, ZoneRole::kPrimary);
+    primary_ = space_.add_zone(DeviceAddr{1ULL << 32}, 2_GiB, kDefaultPool, ZoneRole::kPrimary);
     fill(primary_, 16);
   }
   void fill(ZoneIndex zone, std::uint32_t units) {
-    for (std::uint32_t i = 0; i < units; ++i) {
+    fill_to(zone, units);
+  }
+  void fill_to(ZoneIndex zone, std::uint32_t units) {
+    const auto filled = static_cast<std::uint32_t>(space_.zone(zone).slots.size());
+    for (std::uint32_t i = filled; i < units; ++i) {
       space_.attach(space_.add_page(HandleId{++handles_}, 1, kDefaultPool), Slot{zone, i});
     }
   }
@@ -77,6 +81,42 @@ TEST_F(PlacementTest, TheLowEndServesWhereTheHighOneIsRefused) {
     ASSERT_TRUE(place.has_value());
     EXPECT_EQ(place->run, (core::Run{1_MiB, 5_MiB}));
   }
+}
+
+TEST_F(PlacementTest, AffinePlacesAreEndsOfRunsThenTheirMiddles) {
+  space_.occupy(primary_, core::Run{10_MiB, 2_MiB}, kDefaultPool);  // runs [0, 10) and [12, 32)
+  const SearchScope scope{primary_, others_};
+  std::vector<core::Run> tried;
+  const auto place = choose_affine_place(space_, scope, 5_MiB, [&](const Place& p) {
+    tried.push_back(p.run);
+    return false;
+  });
+  EXPECT_FALSE(place.has_value());
+  EXPECT_EQ(tried, (std::vector<core::Run>{{27_MiB, 5_MiB},
+                                           {12_MiB, 5_MiB},
+                                           {5_MiB, 5_MiB},
+                                           {0_B, 5_MiB},
+                                           {18_MiB, 5_MiB},
+                                           {2_MiB, 5_MiB}}));
+  EXPECT_EQ(choose_affine_place(space_, scope, 5_MiB,
+                                [](const Place& p) { return p.run.begin == 12_MiB; })
+                ->run,
+            (core::Run{12_MiB, 5_MiB}));
+  EXPECT_FALSE(choose_affine_place(space_, SearchScope{}, 5_MiB, {}).has_value());
+}
+
+TEST_F(PlacementTest, AffinePlacesAreFew) {
+  fill_to(primary_, 800);
+  for (std::uint32_t i = 0; i < 800; i += 8) {
+    space_.occupy(primary_, core::Run{2_MiB * i, 2_MiB}, kDefaultPool);
+  }
+  int tried = 0;
+  const auto none = choose_affine_place(space_, SearchScope{primary_, {}}, 4_MiB, [&](const Place&) {
+    ++tried;
+    return false;
+  });
+  EXPECT_FALSE(none.has_value());
+  EXPECT_EQ(tried, kMostAffineEnds + kMostAffineMiddles);
 }
 
 TEST_F(PlacementTest, AlignedPlacesBeginAtAMultiple) {

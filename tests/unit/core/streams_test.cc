@@ -51,6 +51,36 @@ TEST_F(StreamsTest, AnEpochThatIsKnownDoneNeedsNoWait) {
   table_.validate();
 }
 
+TEST_F(StreamsTest, TheMainStreamIsTheOneWithMostBytes) {
+  EXPECT_EQ(table_.main(), index_[0]) << "the first that came";
+  table_.note_large(index_[1], 4_MiB);
+  EXPECT_EQ(table_.main(), index_[1]);
+  table_.note_large(index_[0], 3_MiB);
+  EXPECT_EQ(table_.main(), index_[1]);
+  table_.note_large(index_[0], 2_MiB);
+  EXPECT_EQ(table_.main(), index_[0]);
+}
+
+TEST_F(StreamsTest, LooksAreFewAndMakeOldMemoryKnownDone) {
+  const Stamp old = table_.stamp_now(index_[0]);
+  table_.look_at(index_[0], 1000);
+  EXPECT_EQ(table_.record_count(), 1);
+  model_.advance_past_all_work();
+  for (std::uint64_t now = 1001; now < 1048; ++now) table_.look_at(index_[0], now);
+  EXPECT_EQ(table_.record_count(), 1);
+  EXPECT_LE(model_.calls(CallKind::kQueryEvent), 1U);
+  table_.look_at(index_[0], 1060);
+  EXPECT_TRUE(table_.is_complete(old));
+  EXPECT_LE(model_.calls(CallKind::kQueryEvent), 2U);
+  EXPECT_EQ(table_.wait_count(), 0);
+  // Nothing of a stream that captures.
+  const StreamId id = table_.id(index_[0]);
+  ASSERT_TRUE(model_.begin_capture(DeviceId{0}, id, device::sim::CaptureMode::kThreadLocal).ok());
+  table_.look_at(index_[0], 9000);
+  EXPECT_EQ(table_.record_count(), 1);
+  EXPECT_TRUE(model_.end_capture(DeviceId{0}, id).ok());
+}
+
 TEST_F(StreamsTest, ACapturingStreamIsLeftAlone) {
   const StreamId id = table_.id(index_[0]);
   ASSERT_TRUE(model_.begin_capture(DeviceId{0}, id, device::sim::CaptureMode::kThreadLocal).ok());

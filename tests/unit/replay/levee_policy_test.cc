@@ -66,5 +66,67 @@ TEST(LeveePolicy, WithSeveralStreamsTheJudgeFindsNothing) {
   EXPECT_TRUE(judged);
 }
 
+// A side stream takes each block that the main stream has just given back, and the reverse.
+OpTrace ping_pong(int idle) {
+  std::string lines;
+  int id = 0;
+  for (int i = 0; i < 40; ++i) {
+    for (int stream : {0, 1}) {
+      const std::string block = std::to_string(++id);
+      lines += "a," + block + ",67108864," + std::to_string(stream) + "\nf," + block + "\n";
+      for (int k = 0; k < idle; ++k) {
+        const std::string small = std::to_string(++id);
+        lines += "a," + small + ",512,0\nf," + small + "\n";
+      }
+    }
+  }
+  return test::ops(lines);
+}
+
+TEST(LeveePolicy, EarlyWaitsAreThoseForWhatIsNotDone) {
+  const OpTrace at_once = ping_pong(0);
+  LeveeOptions options = levee_options_for(at_once);
+  options.config.stream_affinity = false;
+  LeveePolicy anywhere(options, Limits{}, at_once.stream_count);
+  const EarlyWaits w = test::replay(at_once, anywhere).early_waits;
+  EXPECT_EQ(w.side_allocations, 40U);
+  EXPECT_EQ(w.side_early, 40U);
+  EXPECT_EQ(w.side_fresh, 40U);
+  EXPECT_EQ(w.main_early, 39U);
+  EXPECT_EQ(w.main_fresh, 39U);
+  EXPECT_DOUBLE_EQ(w.side_pct(), 100.0);
+}
+
+TEST(LeveePolicy, AWaitForWhatIsDoneIsNotEarly) {
+  const OpTrace later = ping_pong(kHostAhead + 1);
+  LeveeOptions options = levee_options_for(later);
+  options.config.stream_affinity = false;
+  LeveePolicy anywhere(options, Limits{}, later.stream_count);
+  const EarlyWaits w = test::replay(later, anywhere).early_waits;
+  // The event is recorded when the memory changes hands, behind the latest small request of the main
+  // stream; the side stream's work is long done by then.
+  EXPECT_EQ(w.side_early, 40U);
+  EXPECT_EQ(w.side_fresh, 0U);
+  EXPECT_EQ(w.main_early, 0U);
+}
+
+TEST(LeveePolicy, AffinityKeepsSideStreamsOffFreshMemory) {
+  std::string lines = "a,0,1073741824,0\nf,0\n";
+  for (int i = 1; i <= 2000; ++i) {
+    const std::string id = std::to_string(i);
+    lines += "a," + id + ",67108864," + (i % 10 == 0 ? "1" : "0") + "\nf," + id + "\n";
+  }
+  const OpTrace trace = test::ops(lines);
+  LeveeOptions options = levee_options_for(trace);
+  LeveePolicy affine(options, Limits{}, trace.stream_count);
+  const ReplayResult r = test::replay(trace, affine);
+  EXPECT_EQ(r.early_waits.side_allocations, 200U);
+  EXPECT_LE(r.early_waits.side_early, 2U);
+  EXPECT_EQ(r.peak_reserved, 1_GiB);
+  options.config.stream_affinity = false;
+  LeveePolicy anywhere(options, Limits{}, trace.stream_count);
+  EXPECT_GE(test::replay(trace, anywhere).early_waits.side_early, 190U);
+}
+
 }  // namespace
 }  // namespace levee::replay
