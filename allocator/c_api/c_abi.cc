@@ -325,7 +325,8 @@ int levee_record_use(void* pointer, void* stream) {
     // A device without an allocator is not in use, and nothing must start it.
     for (int i = 0; status.ok() && is_default_handle(used_on) && i < device_count(); ++i) {
       const DeviceId device{i};
-      if (device == owner->device() || Runtime::get()->existing_allocator(device) == nullptr) continue;
+      if (device == owner->device() || Runtime::get()->existing_allocator(device) == nullptr)
+        continue;
       status = owner->record_use(addr_of(pointer), StreamId::on_device(device, used_on));
     }
     return answer(status, "record_use");

@@ -81,8 +81,8 @@ LEVEE_API int levee_device_count(int* count);
 LEVEE_API int levee_allocate(int device, size_t bytes, void* stream, void** out);
 /* Null is accepted. */
 LEVEE_API int levee_free(void* pointer);
-/* Work on `stream` uses the block that contains `pointer`. Handles 0 to 2 name default streams of every
- * device; here they mean that of each device in use. */
+/* Work on `stream` uses the block that contains `pointer`. Handles 0 to 2 name default streams of
+ * every device; here they mean that of each device in use. */
 LEVEE_API int levee_record_use(void* pointer, void* stream);
 /* The same for a stream of `device`, which may be another one than the block's. */
 LEVEE_API int levee_record_use_on(void* pointer, int device, void* stream);

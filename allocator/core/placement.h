@@ -40,9 +40,9 @@ struct SearchScope {
 std::optional<Place> choose_place(const Space& space, const SearchScope& scope, Bytes bytes,
                                   Lifetime lifetime, const PlaceFilter& accept = {});
 
-/// A place for a stream that would rather not wait for others, in the primary zone: an end of a run,
-/// the highest runs first; then the middle of one, which cuts it up for the largest blocks. Looks at
-/// so many places at most.
+/// A place for a stream that would rather not wait for others, in the primary zone: an end of a
+/// run, the highest runs first; then the middle of one, which cuts it up for the largest blocks.
+/// Looks at so many places at most.
 inline constexpr int kMostAffineEnds = 24;
 inline constexpr int kMostAffineMiddles = 12;
 std::optional<Place> choose_affine_place(const Space& space, const SearchScope& scope, Bytes bytes,

@@ -38,9 +38,8 @@ Status Placer::order(StreamIndex stream, Bytes bytes, ForEach&& for_each_stamp) 
 }
 
 bool Placer::needs_no_wait(StreamIndex stream, const Place& place) const {
-  return state_.space.all_stamps(place.zone, place.run, [&](Stamp stamp) {
-    return !state_.streams.must_wait(stream, stamp);
-  });
+  return state_.space.all_stamps(
+      place.zone, place.run, [&](Stamp stamp) { return !state_.streams.must_wait(stream, stamp); });
 }
 
 // A side stream exists to overlap with the main one: behind memory that the main stream has just
@@ -462,8 +461,8 @@ void Placer::start_waiting(BlockRecord* block, const base::SmallVector<StreamInd
   if (block->kind == BlockKind::kLarge && is_affine(state_.pools[block->pool]) &&
       std::all_of(block->pending.begin(), block->pending.end(),
                   [&](Stamp stamp) { return stamp.stream() == state_.streams.main(); })) {
-    // Nothing is gained by keeping it back: the main stream, which used it last, may have it at once,
-    // and side streams look elsewhere until it is done.
+    // Nothing is gained by keeping it back: the main stream, which used it last, may have it at
+    // once, and side streams look elsewhere until it is done.
     const StampSet pending = block->pending;
     complete(block, pending);
     return;

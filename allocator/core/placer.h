@@ -145,8 +145,8 @@ class Placer {
   template <typename ForEach>
   Status order(StreamIndex stream, Bytes bytes, ForEach&& for_each_stamp);
   bool needs_no_wait(StreamIndex stream, const Place& place) const;
-  /// For large requests once there are several streams: a place that needs no wait, if the request's
-  /// stream should rather have one. None: any place will do.
+  /// For large requests once there are several streams: a place that needs no wait, if the
+  /// request's stream should rather have one. None: any place will do.
   std::optional<Place> choose_quiet(const Request& request, const Pool& pool, Bytes span);
   bool is_affine(const Pool& pool) const;
   PlaceFilter filter_for(const Request& request) const;

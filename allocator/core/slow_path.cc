@@ -246,8 +246,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     // on the device. Only where memory would grow else: that owner may wait long.
     const std::uint32_t needed = std::min(plan.missing, grow_units);
     if (needed > 0 && !request.is_capturing &&
-        (needed > room.units ||
-         reserved + unit * needed > budget(request, state_.config.slack)) &&
+        (needed > room.units || reserved + unit * needed > budget(request, state_.config.slack)) &&
         placer_.release_with_waits(pool.index) > 0_B) {
       const Placer::Served served = again();
       if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);

@@ -13,11 +13,11 @@
 // Promises: at most one record and one wait for each hand-over of an epoch; no host synchronisation
 // here; a stream that captures is neither recorded on nor made to wait.
 //
-// One stream, one index, whatever it is called: 1 is 0, the legacy stream. 2 names another stream in
-// each thread, so each thread's has an index of its own. Only its thread can name it to the device;
-// on behalf of others the legacy stream stands for it, which CUDA orders with it both ways. A stream
-// of another device takes events made on that device.
-// Does not: look at memory, or block. Guarded by the pool lock.
+// One stream, one index, whatever it is called: 1 is 0, the legacy stream. 2 names another stream
+// in each thread, so each thread's has an index of its own. Only its thread can name it to the
+// device; on behalf of others the legacy stream stands for it, which CUDA orders with it both ways.
+// A stream of another device takes events made on that device. Does not: look at memory, or block.
+// Guarded by the pool lock.
 #pragma once
 
 #include <cstdint>
@@ -107,10 +107,10 @@ class StreamTable {
     streams_[stream.value].large_bytes += bytes.value;
     if (streams_[stream.value].large_bytes > streams_[main_.value].large_bytes) main_ = stream;
   }
-  /// For a stream that looks for memory which needs no wait, and met some that `stream` may still use:
-  /// asks how far that one is, and closes its epoch, so that what was freed in it can be known done
-  /// later. Each at most once in a number of requests, of which `now` is the count; nothing while the
-  /// stream captures.
+  /// For a stream that looks for memory which needs no wait, and met some that `stream` may still
+  /// use: asks how far that one is, and closes its epoch, so that what was freed in it can be known
+  /// done later. Each at most once in a number of requests, of which `now` is the count; nothing
+  /// while the stream captures.
   void look_at(StreamIndex stream, std::uint64_t now);
 
   /// Closes the epoch of `stamp` if it is open, so that `poll` can see it complete.
@@ -162,8 +162,8 @@ class StreamTable {
   // When there are more, every second event goes: a newer one orders after more than was asked,
   // which is safe, and the oldest stays, so that progress is seen however far the host runs ahead.
   static constexpr std::size_t kMostClosed = 32;
-  // Requests between two looks at a stream, and between two epochs closed for them. Chosen: together
-  // 25 ns a request by the published costs of a query and a record.
+  // Requests between two looks at a stream, and between two epochs closed for them. Chosen:
+  // together 25 ns a request by the published costs of a query and a record.
   static constexpr std::uint64_t kLookEvery = 48;
   static constexpr std::uint64_t kCloseEvery = 96;
 
@@ -180,7 +180,7 @@ class StreamTable {
   std::vector<Stream> streams_;
   std::unordered_map<StreamId, StreamIndex> index_;
   StreamIndex last_;
-  StreamId last_key_;             // its key
+  StreamId last_key_;  // its key
   StreamIndex main_{1};
   bool unknown_is_used_ = false;  // its open epoch has stamps
   std::int64_t record_count_ = 0;

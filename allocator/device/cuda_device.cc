@@ -507,7 +507,8 @@ Result<CaptureInfo> CudaDevice::capture_info(StreamId stream) {
 void CudaDevice::note_use(DeviceAddr addr, Bytes bytes, StreamId stream, UseKind kind) {
   if (cuda_.simgpu_note_use == nullptr || process_ != g_process.load(std::memory_order_relaxed))
     return;
-  // Streams of another device keep its number, by which the stand-in tells the default streams apart.
+  // Streams of another device keep its number, by which the stand-in tells the default streams
+  // apart.
   cuda_.simgpu_note_use(addr.value, bytes.value, reinterpret_cast<cudaStream_t>(stream.value),
                         static_cast<int>(kind));
 }

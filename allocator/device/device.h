@@ -88,12 +88,12 @@ class Device {
 
   // Order. Events carry no timing. Streams may be those of another device (`StreamId::on_device`):
   // waiting for any event is legal there, recording only events that were made on that device.
-  virtual Result<EventId> create_event() = 0;       // cudaEventCreateWithFlags(DisableTiming)
+  virtual Result<EventId> create_event() = 0;  // cudaEventCreateWithFlags(DisableTiming)
   /// An event of another device. A device that knows no others says kUnsupported.
   virtual Result<EventId> create_event_on(DeviceId /*device*/) {
     return Status{StatusCode::kUnsupported, 0};
   }
-  virtual Status destroy_event(EventId event) = 0;  // cudaEventDestroy
+  virtual Status destroy_event(EventId event) = 0;                  // cudaEventDestroy
   virtual Status record_event(EventId event, StreamId stream) = 0;  // cudaEventRecord
   virtual Status query_event(EventId event) = 0;  // cudaEventQuery; kOk or kNotReady
   virtual Status wait_event(StreamId stream, EventId event) = 0;  // cudaStreamWaitEvent

@@ -60,10 +60,10 @@ DriverSeconds seconds_of(const DriverCosts& costs, std::uint64_t first_mapped_pa
 /// A wait is *early* if, at the allocation that makes its stream wait, the event waited for is not
 /// complete: work that might have overlapped is put in order. An allocation is *fresh* if it is
 /// above 1 MiB and a 2 MiB page under it was given back last by another stream (its own, or one of
-/// its recorded uses) within the last `kHostAhead` allocations, whether or not that made a new wait:
-/// an earlier one may have covered it, and then it costs nothing more. The first is what a program
-/// pays, the second what placement chose. A policy that hands nothing over before the work on it is
-/// done has none of either.
+/// its recorded uses) within the last `kHostAhead` allocations, whether or not that made a new
+/// wait: an earlier one may have covered it, and then it costs nothing more. The first is what a
+/// program pays, the second what placement chose. A policy that hands nothing over before the work
+/// on it is done has none of either.
 struct EarlyWaits {
   std::uint64_t side_allocations = 0;
   std::uint64_t side_early = 0;

@@ -120,7 +120,9 @@ def jobs_of(folder: Path, recordings: list[str], quick: bool) -> list[Job]:
         jobs.append(Job("modes", [*decoder, "--policies", MODES], "decoder"))
         for seed in (2, 3):
             jobs.append(Job("named", [*decoder, "--policies", ALWAYS], "decoder", seed))
-            jobs.append(Job("named", ["--set", "streams", "--policies", STREAM_POLICIES], "streams", seed))
+            jobs.append(
+                Job("named", ["--set", "streams", "--policies", STREAM_POLICIES], "streams", seed)
+            )
     return jobs
 
 

@@ -380,9 +380,7 @@ def s11(m: Measured) -> Row:
         and early["side_early_pct"] <= 15
     )
     row.peers = {
-        p: text(p)[4]
-        for p in ("native", "expandable", "levee-anywhere")
-        if m.of(p, ("streams",))
+        p: text(p)[4] for p in ("native", "expandable", "levee-anywhere") if m.of(p, ("streams",))
     }
     for group in STREAM_GROUPS:
         found = [r for r in results if r["trace"].endswith("-" + group)]

@@ -99,9 +99,10 @@ SIMGPU_API int simgpu_device_of(const void* address);
 /* What becomes of these bytes on `stream` from now on; `kind` is a levee::device::UseKind: 0 a
  * block is handed out, 1 its owner uses it on this further stream too (record_stream), 2 its owner
  * gives it back, 3 one piece of work reads them, 4 one piece of work writes them (a collective's
- * buffers). A stream whose top seven bits are not 0 is one of the device of that number, counted from
- * 1: numbers 0 to 2 alone are streams of the memory's own device. The model reports two streams on the same bytes without an order between them, bytes
- * that are live twice, and bytes that are not mapped. */
+ * buffers). A stream whose top seven bits are not 0 is one of the device of that number, counted
+ * from 1: numbers 0 to 2 alone are streams of the memory's own device. The model reports two
+ * streams on the same bytes without an order between them, bytes that are live twice, and bytes
+ * that are not mapped. */
 SIMGPU_API void simgpu_note_use(uint64_t address, uint64_t bytes, simgpu_stream stream, int kind);
 /* The calling thread now holds (1), or no longer holds (0), a pool lock: blocking calls are
  * reported until then. */

@@ -17,9 +17,9 @@ struct DeviceId {
 };
 
 /// A stream as the allocator of one device knows it: the bits of a cudaStream_t. 0 and 1 are the
-/// legacy default stream of that device, 2 is the calling thread's default stream on it. A stream of
-/// another device carries that device's number, since each device has streams 0 to 2 of its own, and
-/// since an event can be recorded only on streams of the device that it was made on.
+/// legacy default stream of that device, 2 is the calling thread's default stream on it. A stream
+/// of another device carries that device's number, since each device has streams 0 to 2 of its own,
+/// and since an event can be recorded only on streams of the device that it was made on.
 struct StreamId {
   std::uint64_t value = 0;
 

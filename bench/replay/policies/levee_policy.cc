@@ -291,7 +291,7 @@ struct LeveePolicy::Parts {
     Bytes bytes;
     std::uint16_t stream = 0;
   };
-  std::vector<Held> held;                                                // by id
+  std::vector<Held> held;                                              // by id
   std::unordered_map<std::uint32_t, std::vector<std::uint16_t>> uses;  // recorded, by id
   EarlyWaits early;
 };

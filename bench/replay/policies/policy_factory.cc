@@ -72,8 +72,7 @@ std::unique_ptr<ReplayPolicy> make_policy(std::string_view name, const OpTrace& 
   if (name == "cudaMallocAsync") return std::make_unique<StreamPoolModel>(limits);
   if (name == "cudaMalloc") return std::make_unique<PlainMalloc>(limits);
   if (name == "bound") return std::make_unique<LowerBound>(limits);
-  if (name == "levee" || name == "levee-move" || name == "levee-none" ||
-      name == "levee-anywhere")
+  if (name == "levee" || name == "levee-move" || name == "levee-none" || name == "levee-anywhere")
     return make_levee(name, trace, limits, options);
   std::string known;
   for (const PolicyInfo& info : policy_list())

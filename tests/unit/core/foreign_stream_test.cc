@@ -70,12 +70,10 @@ TEST_F(ForeignStreamTest, ANameSaysWhoseStreamItIs) {
 TEST_F(ForeignStreamTest, MemoryReadOnAnotherDevicesDefaultStreamWaitsForIt) {
   for (Bytes bytes : {512_B, 300_KiB, 8_MiB}) {
     const DeviceAddr addr = alloc(bytes);
-    ASSERT_TRUE(
-        allocator_->record_use(addr, StreamId::on_device(kAway, kLegacy)).ok());
+    ASSERT_TRUE(allocator_->record_use(addr, StreamId::on_device(kAway, kLegacy)).ok());
     work(kAway, kLegacy, 10_ms);
     ASSERT_TRUE(allocator_->free(addr).ok());
-    EXPECT_GE(allocator_->stats().active_bytes[0].current,
-              static_cast<std::int64_t>(bytes.value))
+    EXPECT_GE(allocator_->stats().active_bytes[0].current, static_cast<std::int64_t>(bytes.value))
         << "given back, and still read";
     model_.advance_past_all_work();
     // Looked after by and by, or at once where memory is wanted.
@@ -88,8 +86,7 @@ TEST_F(ForeignStreamTest, MemoryReadOnAnotherDevicesDefaultStreamWaitsForIt) {
 
 TEST_F(ForeignStreamTest, AMissWaitsOnTheStreamAndNotOnTheHost) {
   const DeviceAddr whole = alloc(200_MiB);
-  ASSERT_TRUE(
-      allocator_->record_use(whole, StreamId::on_device(kAway, kLegacy)).ok());
+  ASSERT_TRUE(allocator_->record_use(whole, StreamId::on_device(kAway, kLegacy)).ok());
   work(kAway, kLegacy, 10_ms);
   ASSERT_TRUE(allocator_->free(whole).ok());
   const Nanos before = model_.now();
@@ -102,8 +99,7 @@ TEST_F(ForeignStreamTest, AMissWaitsOnTheStreamAndNotOnTheHost) {
 
 TEST_F(ForeignStreamTest, WithoutEventsOfThatDeviceTheMissWaitsForItsStream) {
   const DeviceAddr whole = alloc(200_MiB);
-  ASSERT_TRUE(
-      allocator_->record_use(whole, StreamId::on_device(kAway, kLegacy)).ok());
+  ASSERT_TRUE(allocator_->record_use(whole, StreamId::on_device(kAway, kLegacy)).ok());
   work(kAway, kLegacy, 10_ms);
   ASSERT_TRUE(allocator_->free(whole).ok());
   model_.set_faults({device::sim::Fault::fail_every(CallKind::kCreateEvent, 1)});

@@ -11,9 +11,7 @@ class PlacementTest : public testing::Test {
     primary_ = space_.add_zone(DeviceAddr{1ULL << 32}, 2_GiB, kDefaultPool, ZoneRole::kPrimary);
     fill(primary_, 16);
   }
-  void fill(ZoneIndex zone, std::uint32_t units) {
-    fill_to(zone, units);
-  }
+  void fill(ZoneIndex zone, std::uint32_t units) { fill_to(zone, units); }
   void fill_to(ZoneIndex zone, std::uint32_t units) {
     const auto filled = static_cast<std::uint32_t>(space_.zone(zone).slots.size());
     for (std::uint32_t i = filled; i < units; ++i) {
@@ -111,10 +109,11 @@ TEST_F(PlacementTest, AffinePlacesAreFew) {
     space_.occupy(primary_, core::Run{2_MiB * i, 2_MiB}, kDefaultPool);
   }
   int tried = 0;
-  const auto none = choose_affine_place(space_, SearchScope{primary_, {}}, 4_MiB, [&](const Place&) {
-    ++tried;
-    return false;
-  });
+  const auto none =
+      choose_affine_place(space_, SearchScope{primary_, {}}, 4_MiB, [&](const Place&) {
+        ++tried;
+        return false;
+      });
   EXPECT_FALSE(none.has_value());
   EXPECT_EQ(tried, kMostAffineEnds + kMostAffineMiddles);
 }

@@ -1,5 +1,5 @@
-// A stream whose work never ends costs the others nothing but the memory that it was given: they go on,
-// with full reuse, on a device whose judge ends the process at the first hazard.
+// A stream whose work never ends costs the others nothing but the memory that it was given: they go
+// on, with full reuse, on a device whose judge ends the process at the first hazard.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -103,8 +103,8 @@ TEST(LeveePolicy, AWaitForWhatIsDoneIsNotEarly) {
   options.config.stream_affinity = false;
   LeveePolicy anywhere(options, Limits{}, later.stream_count);
   const EarlyWaits w = test::replay(later, anywhere).early_waits;
-  // The event is recorded when the memory changes hands, behind the latest small request of the main
-  // stream; the side stream's work is long done by then.
+  // The event is recorded when the memory changes hands, behind the latest small request of the
+  // main stream; the side stream's work is long done by then.
   EXPECT_EQ(w.side_early, 40U);
   EXPECT_EQ(w.side_fresh, 0U);
   EXPECT_EQ(w.main_early, 0U);
