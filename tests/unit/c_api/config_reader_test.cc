@@ -76,6 +76,7 @@ TEST(SetOption, SetsEveryOptionFromItsOwnText) {
   changed.slack = 0.25;
   changed.predict = false;
   changed.rebase = false;
+  changed.stream_affinity = false;
   changed.memory_fraction = 0.5;
   changed.record = false;
   changed.trace_path = "/some where/run.levee";
