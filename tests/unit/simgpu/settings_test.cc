@@ -80,6 +80,8 @@ TEST(Settings, AWrongValueIsNamedWithItsVariable) {
   SettingsText set;
   set.set = "cudnn_workspace";
   EXPECT_THAT(problem_of(set), HasSubstr("SIMGPU_SET"));
+  set.set = "cudnn_workspace=1MiB,nccl_byte=3";
+  EXPECT_THAT(problem_of(set), HasSubstr("\"nccl_byte\" is not the name of a setting; there are"));
 }
 
 TEST(Settings, TheBackingStoreIsASizeOrAllOrNothing) {
@@ -94,10 +96,10 @@ TEST(Settings, TheBackingStoreIsASizeOrAllOrNothing) {
 
 TEST(Settings, NumbersForTheLibrariesAreKeptByName) {
   SettingsText text;
-  text.set = "cudnn_workspace=64MiB, lag=3";
+  text.set = "cudnn_workspace=64MiB, nccl_timeout_s=3";
   const Settings settings = parse(text);
   EXPECT_EQ(settings.named.at("cudnn_workspace"), 64U << 20);
-  EXPECT_EQ(settings.named.at("lag"), 3U);
+  EXPECT_EQ(settings.named.at("nccl_timeout_s"), 3U);
 }
 
 TEST(Settings, VisibleDevicesAreReadAsCudaReadsThem) {

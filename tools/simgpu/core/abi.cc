@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator/base/check.h"
 #include "allocator/base/clock.h"
 #include "tools/simgpu/core/activity.h"
 #include "tools/simgpu/core/block_reports.h"
@@ -85,6 +86,10 @@ const int64_t* simgpu_clock_ahead(void) {
 }
 
 uint64_t simgpu_setting(const char* name, uint64_t otherwise) {
+  // A name that is not in the list could not be set.
+  LEVEE_CHECK(std::find(simgpu::kNamedSettings.begin(), simgpu::kNamedSettings.end(),
+                        std::string_view(name)) != simgpu::kNamedSettings.end(),
+              "setting ", name);
   const auto& named = simgpu::settings().named;
   const auto at = named.find(std::string_view(name));
   return at != named.end() ? at->second : otherwise;

@@ -131,7 +131,15 @@ std::string parse_named(std::string_view text, Settings* out) {
     const auto value =
         equals == std::string_view::npos ? std::nullopt : parse_size(part.substr(equals + 1));
     if (!value) return quoted(part) + " is not a setting; write name=number or name=64MiB.";
-    out->named.insert_or_assign(std::string(part.substr(0, equals)), value->value);
+    const std::string_view name = part.substr(0, equals);
+    if (std::find(kNamedSettings.begin(), kNamedSettings.end(), name) == kNamedSettings.end()) {
+      std::string known;
+      for (const std::string_view one : kNamedSettings) {
+        known += (known.empty() ? "" : ", ") + std::string(one);
+      }
+      return quoted(name) + " is not the name of a setting; there are " + known + ".";
+    }
+    out->named.insert_or_assign(std::string(name), value->value);
   }
   return "";
 }

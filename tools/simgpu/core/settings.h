@@ -15,6 +15,7 @@
 //   SIMGPU_QUIET    "1": whoever started this process has printed the start-up line
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -46,6 +47,10 @@ struct CardModel {
   double dense_tflops;        ///< bf16 with tensor cores, dense
   int memory_gib;             ///< when no size is given
 };
+
+/// The names that SIMGPU_SET takes: what the generated libraries ask `simgpu_setting` for.
+inline constexpr std::array<std::string_view, 3> kNamedSettings{"cudnn_workspace", "nccl_bytes",
+                                                                "nccl_timeout_s"};
 
 struct Settings {
   Bytes memory = 80_GiB;       ///< of each card
