@@ -193,9 +193,11 @@ std::vector<std::string> advice(const TraceFacts& facts) {
           device.device.value, bytes_text(peak.reserved_bytes),
           ratio_text(peak.reserved_bytes, used));
       if (!device.pins.empty()) {
-        text +=
-            fmt::format(" Most of what cannot be given back is pinned by: {} ({}).",
-                        device.pins.front().origin, bytes_text(device.pins.front().pinned_bytes));
+        const Pin& most = device.pins.front();
+        text += fmt::format(
+            " Most of what cannot be given back is pinned by what was allocated {}{} ({}).",
+            most.origin == facts.phase_path(0) ? "" : "in ", most.origin,
+            bytes_text(most.pinned_bytes));
       }
       out.push_back(std::move(text));
     }

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 from under_levee import LEVEE_RUN, PROGRAMS, has_gpu, run_file
 
-NEEDS = {"user_training": (), "user_generation": ("transformers", "peft")}
+NEEDS = {
+    "user_training": (),
+    "user_generation": ("transformers", "peft"),
+    "user_vision": ("torchvision",),
+}
 
 
 @pytest.fixture(scope="module", params=sorted(NEEDS))
@@ -31,6 +35,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_the_script_says_the_same(pair: dict) -> None:
     own, levee = ({k: v for k, v in said.items() if k != "stats"} for said in pair.values())
     assert own == levee
+    if "labels" in own:
+        assert own["labels"] == [n % 10 for n in range(20)] * 2
     if "shape" in own:
         assert own["prompt"] and (has_gpu() or own["shape"] == [2, 22])
 

@@ -193,6 +193,19 @@ def test_a_million_events_paint_at_once(view, make_trace, tmp_path):
     assert view.number("drawMs") < 500
 
 
+# Where the last drawing of a canvas put its texts.
+_KEEP_TEXTS = """
+const draw = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  const width = this.measureText(text).width;
+  const left = x - { left: 0, start: 0, center: width / 2, right: width, end: width }[this.textAlign];
+  window.texts = (window.texts ?? []).filter((t) => t.text !== text || t.y !== y);
+  window.texts.push({ text, y, left, right: left + width });
+  draw.call(this, text, x, y);
+};
+"""
+
+
 def test_comparison_shows_every_run(view, traces, tmp_path):
     import levee
 
@@ -212,10 +225,30 @@ def test_comparison_shows_every_run(view, traces, tmp_path):
     out = levee.compare_html(
         [samples, traces["calm"]], tmp_path / "c.html", ["decoder: native", "decoder: levee"]
     )
+    view.page.add_init_script(_KEEP_TEXTS)
     view.open(out.as_uri())
+    texts = view.page.evaluate("window.texts")
+    edges = [(t["left"], t["right"]) for t in texts if t["y"] == max(t["y"] for t in texts)]
+    assert len(edges) > 5
+    for (_, right), (left, _) in zip(sorted(edges), sorted(edges)[1:]):
+        assert right < left, "the name of the axis and its numbers do not overlap"
     assert view.data()["panels"] == "1"
     assert view.data()["runs"] == "2"
     text = view.page.locator("#levee").inner_text()
     assert "25.0 GiB" in text and "native" in text and "levee" in text
     assert [r for r in view.requests if r != out.as_uri()] == []
     view.screenshot("compare")
+
+
+def test_runs_with_and_without_steps_are_compared_by_time(traces, tmp_path):
+    from levee import compare
+
+    samples = tmp_path / "native.samples.jsonl"
+    lines = [{"samples": 1, "label": "native"}]
+    lines += [{"t": i / 10, "allocated": 3 << 30, "reserved": 24 << 30} for i in range(20)]
+    samples.write_text("\n".join(map(json.dumps, lines)))
+    assert compare.read([("levee", traces["calm"])])[""][0].axis == "step"
+    runs = compare.read([("native", samples), ("levee", traces["calm"])])[""]
+    assert [run.axis for run in runs] == ["seconds", "seconds"]
+    assert 1.8 < runs[0].x[-1] < 2.0
+    assert 0 < runs[1].x[-1] < 30, "40 steps are no 40 seconds"

@@ -58,7 +58,7 @@ def _thin(
     return [x[i] for i in keep], [reserved[i] for i in keep], [allocated[i] for i in keep]
 
 
-def _read(label: str, path: str | Path) -> Run:
+def _read(label: str, path: str | Path, by_time: bool = False) -> Run:
     facts = _recordings.load(path, activity=False)
     report = _recordings.report_of(facts, max_emergencies=0)
     label = label or facts.label
@@ -74,7 +74,7 @@ def _read(label: str, path: str | Path) -> Run:
     if not facts.is_sampled:
         run.emergencies = report["emergency_count"]
     steps = report["steps"]
-    if steps["count"] > 1:
+    if steps["count"] > 1 and not by_time:
         # By step: runs of different allocators take different times, the same step is the same work.
         peaks = steps["devices"][device]
         run.axis = "step"
@@ -90,6 +90,12 @@ def _read(label: str, path: str | Path) -> Run:
         run.x = (columns["time_ns"] / 1e9).tolist()
         run.reserved = columns["reserved"].astype(float).tolist()
         run.allocated = columns["allocated"].astype(float).tolist()
+        # Changes alone are kept, and the last one holds until the end.
+        end = report["source"]["duration_ns"] / 1e9
+        if run.x and run.x[-1] < end:
+            run.x.append(end)
+            run.reserved.append(run.reserved[-1])
+            run.allocated.append(run.allocated[-1])
     run.x, run.reserved, run.allocated = _thin(run.x, run.reserved, run.allocated)
     return run
 
@@ -99,14 +105,19 @@ def read(sources: Sequence[Source]) -> dict[str, list[Run]]:
     if not sources:
         raise LeveeError("Nothing to compare: name at least one recording.")
     panels: dict[str, list[Run]] = {}
+    places: dict[str, list[Source]] = {}
     for label, path in sources:
         run = _read(label, path)
         panels.setdefault(run.panel, []).append(run)
+        places.setdefault(run.panel, []).append((label, path))
+    for name, runs in panels.items():
+        if len({run.axis for run in runs}) > 1:  # steps are marked in some of them only
+            panels[name] = [_read(label, path, by_time=True) for label, path in places[name]]
     return ready(panels)
 
 
 def ready(panels: dict[str, list[Run]]) -> dict[str, list[Run]]:
-    """Gives every run of a panel its own colour, and all of them one axis."""
+    """Gives every run of a panel its own colour. They have one axis already."""
     for runs in panels.values():
         more = iter(_MORE_COLOURS * (1 + len(runs) // len(_MORE_COLOURS)))
         taken: set[str] = set()
@@ -114,9 +125,6 @@ def ready(panels: dict[str, list[Run]]) -> dict[str, list[Run]]:
             known = next((c for name, c in _COLOURS.items() if run.label.startswith(name)), "")
             run.colour = known if known and known not in taken else next(more)
             taken.add(run.colour)
-        if len({run.axis for run in runs}) > 1:
-            for run in runs:
-                run.axis = "seconds"
     return panels
 
 

@@ -84,13 +84,16 @@ class Panel {
       g.textAlign = "right";
       g.fillText(sizeText(value), a.x - 9, line);
     }
+    g.textAlign = "right";
+    g.fillText(this.panel.x, a.x + a.width, a.y + a.height + 13);
+    const room = a.x + a.width - g.measureText(this.panel.x).width - 10;
     g.textAlign = "center";
     for (const value of ticks(this.low, this.high, Math.max(2, a.width / 80), 10)) {
       if (this.panel.x !== "seconds" && value !== Math.round(value)) continue;
-      g.fillText(countText(value), this.xOf(value), a.y + a.height + 13);
+      const text = countText(value);
+      if (this.xOf(value) + g.measureText(text).width / 2 > room) continue;
+      g.fillText(text, this.xOf(value), a.y + a.height + 13);
     }
-    g.textAlign = "right";
-    g.fillText(this.panel.x, a.x + a.width, a.y + a.height + 13);
     const shown = this.panel.runs.filter((run) => !this.hidden.has(run.label));
     const reference = shown.reduce((best, run) => (run.x.length > (best ? best.x.length : 0) ? run : best), null);
     if (reference) {
@@ -145,9 +148,10 @@ function mount(root, content) {
       panel.title ? make("h3", { style: "margin:2px 0 8px" }, panel.title) : null,
       make("div", { class: "lv-canvas-box" }, canvas, tooltip), table);
   });
+  const bySteps = content.panels.every((panel) => panel.x === "step");
   root.replaceChildren(
     make("header", { class: "lv-head" }, make("div", {}, make("h1", {}, content.title),
-      make("p", { class: "lv-faint" }, "Lines: memory reserved from the device, peak within each step. Blue: what the program had allocated.")),
+      make("p", { class: "lv-faint" }, `Lines: memory reserved from the device${bySteps ? ", peak within each step" : ""}. Blue: what the program had allocated.`)),
       make("div", { class: "lv-head-side" }, make("button", {
         type: "button", title: "Light or dark", onclick: () => {
           const dark = getComputedStyle(root).getPropertyValue("--lv-dark").trim() === "1";
