@@ -255,6 +255,30 @@ std::uint32_t Pass::device_of(const Event& event, std::uint32_t thread) {
   return device;
 }
 
+// What the driver-time guard did, and why, for the reader of the record.
+std::string guard_text(const Event& event) {
+  switch (static_cast<GuardChange>(event.aux)) {
+    case GuardChange::kOn:
+      return fmt::format(
+          "Mapping free pages together has taken more than its share of the time for long, {} of "
+          "the "
+          "last {}: from here on memory grows instead where the device has room (guard_share, "
+          "guard_growth).",
+          share_text(event.a, event.b), duration_text(event.b));
+    case GuardChange::kOff:
+      return "Nothing had to grow for long: free pages are mapped together again as they were "
+             "before "
+             "the driver-time guard went on.";
+    case GuardChange::kOverruled:
+      return fmt::format(
+          "The driver-time guard is on, but memory can grow no further (guard_growth, a limit, or "
+          "the "
+          "device): free pages are mapped together all the same, which took {} of the last {}.",
+          share_text(event.a, event.b), duration_text(event.b));
+  }
+  return "The driver-time guard changed in a way unknown to this version.";
+}
+
 void Pass::handle(const record::TraceEvent& item) {
   const Event event = bounded(item.event);
   facts_.end_ns = std::max(facts_.end_ns, event.time_ns);
@@ -318,6 +342,9 @@ void Pass::handle(const record::TraceEvent& item) {
       return;
     case EventKind::kNote:
       facts_.notes.push_back({event.time_ns, std::string(trace_.context(event.context()).text)});
+      return;
+    case EventKind::kGuard:
+      facts_.notes.push_back({event.time_ns, guard_text(event)});
       return;
     case EventKind::kUnmap:
     case EventKind::kNone:

@@ -173,6 +173,10 @@ class Dumper {
       case EventKind::kLimit:
         fmt::format_to(out, " bytes={}", e.a);
         return place(e, text);
+      case EventKind::kGuard:
+        fmt::format_to(out, " change=\"{}\" mapping_ns={} window_ns={}",
+                       guard_change_name(static_cast<GuardChange>(e.aux)), e.a, e.b);
+        return place(e, text);
       case EventKind::kNone:
         break;
     }
@@ -256,6 +260,8 @@ const char* kind_name(EventKind kind) {
       return "step_mark";
     case EventKind::kCounters:
       return "counters";
+    case EventKind::kGuard:
+      return "guard";
     case EventKind::kKernel:
       return "kernel";
     case EventKind::kMemcpy:

@@ -254,4 +254,16 @@ const char* cause_name(EmergencyCause cause) {
   return "unknown";
 }
 
+const char* guard_change_name(GuardChange change) {
+  switch (change) {
+    case GuardChange::kOn:
+      return "on";
+    case GuardChange::kOff:
+      return "off";
+    case GuardChange::kOverruled:
+      return "overruled";
+  }
+  return "unknown";
+}
+
 }  // namespace levee::analysis

@@ -57,5 +57,7 @@ const char* rung_text(LadderRung rung);
 const char* rung_name(LadderRung rung);
 const char* cause_text(EmergencyCause cause);
 const char* cause_name(EmergencyCause cause);
+/// "on", "off", "overruled".
+const char* guard_change_name(GuardChange change);
 
 }  // namespace levee::analysis

@@ -88,6 +88,8 @@ constexpr Bytes kMaxPage = 1_GiB;
 // Smaller files could not hold one block of each kind.
 constexpr Bytes kMinTraceCap = 1_MiB;
 constexpr double kMaxSlack = 1.0;
+constexpr double kMaxGuardGrowth = 8.0;
+constexpr std::uint32_t kMaxGuardWindows = 1'000'000;
 
 bool parse_page_size(std::string_view text, Bytes* bytes) {
   Bytes parsed;
@@ -116,6 +118,17 @@ bool parse_share(std::string_view text, double low, double high, bool low_exclud
   return true;
 }
 
+bool parse_count(std::string_view text, std::uint32_t most, std::uint32_t* count) {
+  text = trim(text);
+  std::uint32_t parsed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+  if (error != std::errc{} || end != text.data() + text.size() || parsed == 0 || parsed > most) {
+    return false;
+  }
+  *count = parsed;
+  return true;
+}
+
 struct Option {
   OptionInfo info;
   bool (*set)(Config&, std::string_view);
@@ -140,10 +153,30 @@ constexpr std::array kOptions{
             "size of a physical page"},
            [](Config& c, std::string_view t) { return parse_page_size(t, &c.page_size); },
            [](const Config& c) { return format_bytes(c.page_size); }},
+    Option{{"larger_pages_from", "LEVEE_LARGER_PAGES_FROM", "0 (never), or a size",
+            "how much is reserved when new memory begins to be made in pages of twice the size"},
+           [](Config& c, std::string_view t) { return parse_bytes(t, &c.larger_pages_from); },
+           [](const Config& c) { return format_bytes(c.larger_pages_from); }},
+    Option{{"largest_page", "LEVEE_LARGEST_PAGE", "a multiple of 2MiB up to 1GiB",
+            "size that pages of new memory have at most"},
+           [](Config& c, std::string_view t) { return parse_page_size(t, &c.largest_page); },
+           [](const Config& c) { return format_bytes(c.largest_page); }},
     Option{{"slack", "LEVEE_SLACK", "a number from 0 to 1",
             "memory above peak live that may be bought to save stitches, as a share of it"},
            [](Config& c, std::string_view t) { return parse_share(t, 0, kMaxSlack, false, &c.slack); },
            [](const Config& c) { return fmt::format("{}", c.slack); }},
+    Option{{"guard_share", "LEVEE_GUARD_SHARE", "a number from 0 to 1",
+            "share of time that mapping free pages together may take for long; above it memory grows; 0: no guard"},
+           [](Config& c, std::string_view t) { return parse_share(t, 0, 1, false, &c.guard_share); },
+           [](const Config& c) { return fmt::format("{}", c.guard_share); }},
+    Option{{"guard_growth", "LEVEE_GUARD_GROWTH", "a number from 0 to 8",
+            "memory above peak live that the guard may let grow, as a share of it"},
+           [](Config& c, std::string_view t) { return parse_share(t, 0, kMaxGuardGrowth, false, &c.guard_growth); },
+           [](const Config& c) { return fmt::format("{}", c.guard_growth); }},
+    Option{{"guard_windows", "LEVEE_GUARD_WINDOWS", "a whole number from 1 to 1000000",
+            "windows, of a step and 0.1 s or more, above guard_share after which the guard goes on"},
+           [](Config& c, std::string_view t) { return parse_count(t, kMaxGuardWindows, &c.guard_windows); },
+           [](const Config& c) { return fmt::format("{}", c.guard_windows); }},
     Option{{"predict", "LEVEE_PREDICT", "0 or 1",
             "place by predicted lifetime once step marks arrive"},
            [](Config& c, std::string_view t) { return parse_bool(t, &c.predict); },

@@ -36,13 +36,14 @@ class Age {
   std::uint64_t now() const {
     return now_.step > 0 ? now_.step : turnovers(now_.bytes - settled_at_bytes_) / kTurnoversOfStep;
   }
-  bool is_old(Moment birth) const {
-    if (now_.step > 0) return now_.step >= birth.step + kOldSteps;
-    return turnovers(now_.bytes - birth.bytes) >= kOldSteps * kTurnoversOfStep;
+  bool is_old(Moment birth, std::uint64_t steps = kOldSteps) const {
+    if (now_.step > 0) return now_.step >= birth.step + steps;
+    return turnovers(now_.bytes - birth.bytes) >= steps * kTurnoversOfStep;
   }
 
- private:
   static constexpr std::uint64_t kOldSteps = 2;
+
+ private:
   static constexpr std::uint64_t kTurnoversOfStep = 4;
   std::uint64_t turnovers(std::uint64_t bytes) const {
     return peak_bytes_ == 0 ? 0 : bytes / peak_bytes_;

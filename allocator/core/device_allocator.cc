@@ -208,7 +208,8 @@ void DeviceAllocator::guess(Request& request) {
   state.age.pass_bytes(request.bytes.value, state.counters.peak_active().value);
   if (!state.config.predict) return;
   const Predictor::Guess guess = state.predictor.on_request(request.bytes);
-  request.lifetime = guess.lifetime;
+  // Where the guard is on, nothing that was seen tells what comes.
+  request.lifetime = state.guard.is_on() ? Lifetime::kLong : guess.lifetime;
   request.ticket = guess.ticket;
 }
 

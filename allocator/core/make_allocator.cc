@@ -15,6 +15,8 @@ Result<std::unique_ptr<Allocator>> make_allocator(device::Device& device, const 
     return StatusCode::kInvalidArgument;
   }
   if (!(config.slack >= 0.0 && config.slack <= 1.0) ||
+      !(config.guard_share >= 0.0 && config.guard_share <= 1.0) ||
+      !(config.guard_growth >= 0.0 && config.guard_growth <= 8.0) ||
       !(config.memory_fraction > 0.0 && config.memory_fraction <= 1.0)) {
     return StatusCode::kInvalidArgument;
   }

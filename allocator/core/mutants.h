@@ -37,6 +37,8 @@ enum class Mutant : std::uint8_t {
   kLeakEvents,          ///< the end forgets to destroy the events
   kEventGone,           ///< an event that comes back is destroyed, and used again
   kFenceAlways,         ///< who waits for one stream waits for the whole device
+  kGuardRefuses,  ///< where the driver-time guard denies a stitch and growth is out of reach, none
+                  ///< is made
   kCount,
 };
 

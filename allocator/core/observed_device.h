@@ -47,6 +47,7 @@ class ObservedDevice final : public device::Device {
   Status synchronize_event(EventId event) override;
   Status synchronize_stream(StreamId stream) override;
   Status synchronize_device() override;
+  Nanos now() const override { return device_.now(); }
   Result<device::CaptureInfo> capture_info(StreamId stream) override;
   void note_use(DeviceAddr addr, Bytes bytes, StreamId stream, device::UseKind kind) override {
     device_.note_use(addr, bytes, stream, kind);

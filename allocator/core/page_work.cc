@@ -213,34 +213,60 @@ Status PageWork::stitch(PoolGuard& guard, Pool& pool, StitchPlan plan) {
   return Status{};
 }
 
-Status PageWork::rebase(PoolGuard& guard, Pool& pool, const std::vector<PageIndex>& order) {
+// The pages stay in use meanwhile: another mapping disturbs nobody.
+Status PageWork::map_behind(PoolGuard& guard, ZoneIndex zone, const std::vector<PageIndex>& order) {
   std::vector<Mapper::Piece> pieces;
-  Bytes bytes{};
   for (PageIndex page : order) {
     pieces.push_back({state_.space.page(page).handle, state_.space.page_bytes(page)});
-    bytes += pieces.back().bytes;
   }
-  // An alias until it is complete, so that a failure leaves the pool as it was.
-  const Result<ZoneIndex> fresh = add_zone(guard, pool, ZoneRole::kAlias, bytes);
-  if (!fresh.ok()) return fresh.status();
-  const DeviceAddr base = state_.space.zone(*fresh).base;
+  auto at = static_cast<std::uint32_t>(state_.space.zone(zone).slots.size());
+  const DeviceAddr base = state_.space.zone(zone).address(state_.space.unit() * at);
   Mapper::Mapped mapped;
   {
-    // The pages stay in use meanwhile: another mapping disturbs nobody.
     Unlocked window(guard);
     mapped = mapper_.map(base, pieces);
   }
-  std::uint32_t at = 0;
   for (std::uint32_t i = 0; i < order.size(); ++i) {
     const std::uint32_t units = state_.space.page(order[i]).units;
     const bool stuck =
         std::find(mapped.leftover.begin(), mapped.leftover.end(), i) != mapped.leftover.end();
-    if (mapped.status.ok() || stuck) attach(order[i], Slot{*fresh, at}, mapped.status.ok());
+    if (mapped.status.ok() || stuck) attach(order[i], Slot{zone, at}, mapped.status.ok());
     at += units;
   }
-  if (!mapped.status.ok()) {
+  return mapped.status;
+}
+
+Bytes PageWork::bytes_of(const std::vector<PageIndex>& pages) const {
+  Bytes bytes{};
+  for (PageIndex page : pages) bytes += state_.space.page_bytes(page);
+  return bytes;
+}
+
+Status PageWork::complete_primary(PoolGuard& guard, Pool& pool,
+                                  const std::vector<PageIndex>& missing) {
+  const Bytes bytes = bytes_of(missing);
+  const Zone& zone = state_.space.zone(pool.primary);
+  const DeviceAddr end = zone.address(state_.space.unit() * zone.slots.size());
+  if (end + bytes > zone.base + zone.range_bytes) return Status{StatusCode::kOutOfMemory, 0};
+  const Status status = map_behind(guard, pool.primary, missing);
+  if (!status.ok()) return status;
+  state_.emit(EventKind::kStitch, LaneId{}, end.value, bytes.value, count_for_event(missing.size()),
+              SlowPathContext::current());
+  ++state_.counters.stats().num_stitches;
+  state_.counters.stats().num_stitched_pages += static_cast<std::int64_t>(missing.size());
+  return status;
+}
+
+Status PageWork::rebase(PoolGuard& guard, Pool& pool, const std::vector<PageIndex>& order) {
+  const Bytes bytes = bytes_of(order);
+  // An alias until it is complete, so that a failure leaves the pool as it was.
+  const Result<ZoneIndex> fresh = add_zone(guard, pool, ZoneRole::kAlias, bytes);
+  if (!fresh.ok()) return fresh.status();
+  const DeviceAddr base = state_.space.zone(*fresh).base;
+  const Status mapped = map_behind(guard, *fresh, order);
+  if (!mapped.ok()) {
     drop_empty_zones(guard);
-    return mapped.status;
+    return mapped;
   }
   std::erase(pool.others, *fresh);
   state_.space.move_zone(pool.primary, pool.index, ZoneRole::kFormer);

@@ -42,6 +42,8 @@ class PageWork {
   Status stitch(PoolGuard& guard, Pool& pool, StitchPlan plan);
   /// Maps the pages, in order, into a fresh zone that becomes the pool's primary.
   Status rebase(PoolGuard& guard, Pool& pool, const std::vector<PageIndex>& order);
+  /// Maps pages that the pool's primary zone does not hold behind its end.
+  Status complete_primary(PoolGuard& guard, Pool& pool, const std::vector<PageIndex>& missing);
   /// One cudaMalloc for the pool.
   Status add_segment(PoolGuard& guard, Pool& pool, Bytes bytes);
 
@@ -76,6 +78,8 @@ class PageWork {
   PageIndex adopt(HandleId handle, std::uint32_t units, PoolIndex pool);
   Grown grow_in_pages_of(PoolGuard& guard, Pool& pool, const GrowthPlan& plan,
                          std::uint32_t largest_page);
+  Status map_behind(PoolGuard& guard, ZoneIndex zone, const std::vector<PageIndex>& order);
+  Bytes bytes_of(const std::vector<PageIndex>& pages) const;
   void forget_zone(Pool& pool, ZoneIndex zone);
 
   State& state_;

@@ -22,5 +22,8 @@ bool is_rebase_due(const State& state, const Pool& pool);
 bool is_rebase_useful(const State& state, const Pool& pool, Bytes bytes);
 /// The pages to map, in order.
 std::vector<PageIndex> choose_rebase_pages(const State& state, const Pool& pool);
+/// Pages that rebases left out of the primary zone for the sake of blocks that died since, or will
+/// soon: all but those of blocks that stay for good, and those that serve small blocks.
+std::vector<PageIndex> choose_missing_pages(const State& state, const Pool& pool);
 
 }  // namespace levee::core

@@ -128,6 +128,8 @@ void SlowPath::ask_device(PoolGuard& guard) {
   if (info.ok()) {
     device_room_ = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(info->free / state_.space.unit(), Limits::kNoLimit - 1));
+    headroom_units_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        info->total / state_.space.unit() / kHeadroomShare, Limits::kNoLimit - 1));
   }
 }
 
@@ -145,6 +147,51 @@ bool SlowPath::can_stitch(const Request& request) {
   return state_.stitcher->mode() != StitchMode::kNone &&
          !(state_.stitcher->unmaps_first() &&
            (request.is_capturing || state_.streams.any_capturing()));
+}
+
+bool SlowPath::rebase(PoolGuard& guard, Pool& pool) {
+  const Nanos began = state_.device.now();
+  const Status status = pages_.rebase(guard, pool, choose_rebase_pages(state_, pool));
+  state_.guard.spend(state_.device.now() - began);
+  return status.ok();
+}
+
+void SlowPath::tell_of_guard(GuardChange change) {
+  state_.emit(EventKind::kGuard, LaneId{},
+              static_cast<std::uint64_t>(state_.guard.last_spent().value),
+              static_cast<std::uint64_t>(state_.guard.last_window().value),
+              static_cast<std::uint16_t>(change), SlowPathContext::current());
+}
+
+// The clock is read for the guard here and around what it has to know the cost of.
+void SlowPath::look_at_guard(PoolGuard& guard, const Request& request) {
+  const Nanos now = state_.device.now();
+  const DriverGuard::Change change = state_.guard.look(now, state_.age.now());
+  if (change == DriverGuard::Change::kNone) return;
+  if (change == DriverGuard::Change::kOff) return tell_of_guard(GuardChange::kOff);
+  ++state_.counters.stats().num_guard_entries;
+  tell_of_guard(GuardChange::kOn);
+  // Rebases leave the pages of long-lived blocks out. Where there is no structure those blocks were
+  // like any other, and their pages would never again be part of a long run.
+  Pool& pool = state_.pools[kDefaultPool];
+  if (request.is_capturing || pool.primary.is_none()) return;
+  const std::vector<PageIndex> missing = choose_missing_pages(state_, pool);
+  if (missing.empty()) return;
+  // If it fails, the pages serve where they are.
+  const Status ignored = pages_.complete_primary(guard, pool, missing);
+  static_cast<void>(ignored);
+  state_.guard.spend(state_.device.now() - now);
+}
+
+// Whether so much may be created although free pages could be stitched together: within the bound
+// on what is held, and with room left for whoever else uses the device.
+bool SlowPath::may_grow_instead(const Request& request, const Pool& pool,
+                                std::uint32_t units) const {
+  const Bytes unit = state_.space.unit();
+  const Bytes reserved = state_.space.reserved();
+  const std::uint32_t room = room_for(pool).units;
+  return room >= headroom_units_ && units <= room - headroom_units_ &&
+         reserved + unit * units <= budget(request, state_.config.guard_growth);
 }
 
 // A page more for small blocks alone: among large blocks it would cut up what the largest need.
@@ -201,6 +248,7 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
   }
   // Growth that fails tells how much the device would still give; what is left to try then is
   // decided anew. The second round cannot ask for more than that.
+  look_at_guard(guard, request);
   for (int round = 0; round < 8; ++round) {
     // Empty where the zone has no addresses left for a run of that length. What is free can still
     // be stitched, and holes be filled; if not, the pool goes on in a new zone.
@@ -252,6 +300,20 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
       continue;  // other bytes are free now, some of which nobody may be able to wait for
     }
+
+    // Stitching has become a habit. Where there is memory to end it with, that is made; where not,
+    // nobody is refused for it.
+    if (state_.guard.denies()) {
+      if (!grow.empty() && may_grow_instead(request, pool, grow_units) &&
+          create(grow).status.ok()) {
+        state_.guard.on_denied();
+        ++state_.counters.stats().num_guard_growths;
+        return from_placer(again());
+      }
+      if (mutated(Mutant::kGuardRefuses)) return Attempt::exhausted(room.cause);
+      if (state_.guard.on_overruled()) tell_of_guard(GuardChange::kOverruled);
+    }
+
     if (plan.missing > 0) {
       if (std::min(plan.missing, grow_units) > room.units) return Attempt::exhausted(room.cause);
       const bool grow_alone = grow_units <= plan.missing;
@@ -289,10 +351,9 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
 
     // Long-lived blocks keep the free pages apart: map all others side by side, once.
     pool.stitched_units += plan.units;
-    if (!request.is_capturing && is_rebase_due(state_, pool) &&
+    if (!state_.guard.is_on() && !request.is_capturing && is_rebase_due(state_, pool) &&
         unit * state_.space.lendable_units() >= span + unit &&
-        is_rebase_useful(state_, pool, span) &&
-        pages_.rebase(guard, pool, choose_rebase_pages(state_, pool)).ok()) {
+        is_rebase_useful(state_, pool, span) && rebase(guard, pool)) {
       ++pool.rebase_count;
       pool.stitched_units = 0;
       const Placer::Served served = again();
@@ -300,7 +361,9 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       continue;  // slack, or a stitch, for what is still missing
     }
 
+    const Nanos began = state_.device.now();
     const Status stitched = pages_.stitch(guard, pool, std::move(plan));
+    state_.guard.spend(state_.device.now() - began);
     if (!stitched.ok()) {
       if (stitched.code == StatusCode::kDeviceLost) return Attempt::failed(stitched);
       // Mapping is refused: growth may still work, if there is room for it.

@@ -3,9 +3,11 @@
 // Serves one request at a time, under the growth mutex. Order of a miss (pages): memory that live
 // bytes themselves need is created; else wholly free pages are stitched together, after the
 // shortfall was created if they do not suffice; a stitch that comes although live bytes set no new
-// maximum may be saved by a little more memory, within the slack. If none of these can serve within
-// the limits, that is an emergency, and the recovery ladder is climbed: each rung makes memory
-// usable and ends in a fresh attempt. Promises: P1; P4. Callbacks run with no lock held.
+// maximum may be saved by a little more memory, within the slack. While the driver-time guard is on
+// (driver_guard.h), memory is created instead of stitched, as far as its bound and the device
+// allow. If none of these can serve within the limits, that is an emergency, and the recovery
+// ladder is climbed: each rung makes memory usable and ends in a fresh attempt. Promises: P1; P4.
+// Callbacks run with no lock held.
 #pragma once
 
 #include <levee/allocator.h>
@@ -59,6 +61,10 @@ class SlowPath {
   bool can_stitch(const Request& request);
   std::uint32_t largest_page(const Pool& pool) const;
   Bytes budget(const Request& request, double slack) const;
+  void look_at_guard(PoolGuard& guard, const Request& request);
+  void tell_of_guard(GuardChange change);
+  bool may_grow_instead(const Request& request, const Pool& pool, std::uint32_t units) const;
+  bool rebase(PoolGuard& guard, Pool& pool);
   /// Bytes that must lie in one run for the request.
   Bytes span_of(const Request& request, const Pool& pool) const;
 
@@ -76,6 +82,9 @@ class SlowPath {
   PageWork& pages_;
   // Units that the device said it has when the attempt began, or granted before it refused.
   std::uint32_t device_room_ = 0;
+  // What growth that is not needed leaves to others: a share of the device.
+  static constexpr std::uint32_t kHeadroomShare = 16;
+  std::uint32_t headroom_units_ = 0;
   std::vector<std::int8_t> capturing_;  // by stream: does it capture; -1: not asked in this attempt
 };
 

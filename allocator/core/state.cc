@@ -35,6 +35,7 @@ State::State(device::Device& real_device, const Config& settings, record::Record
       pools(resolve_backing(settings.backing, real_device.capabilities()), small_records),
       limits{initial_limit(settings, real_device.capabilities())},
       stitcher(make_stitcher(settings.stitch)),
+      guard(settings.guard_share, settings.guard_windows),
       is_judging(real_device.capabilities().judges_use) {
   block_records.reserve(1024);
   update_cache_use();

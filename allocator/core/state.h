@@ -22,6 +22,7 @@
 #include "allocator/core/block.h"
 #include "allocator/core/block_map.h"
 #include "allocator/core/counters.h"
+#include "allocator/core/driver_guard.h"
 #include "allocator/core/limits.h"
 #include "allocator/core/observed_device.h"
 #include "allocator/core/pool.h"
@@ -82,6 +83,7 @@ struct State {
   Limits limits;
   std::unique_ptr<Stitcher> stitcher;
   Age age;
+  DriverGuard guard;
   Predictor predictor;
   std::uint32_t calls_until_poll = kPollEvery;
   std::shared_ptr<const RegionList> regions = std::make_shared<RegionList>();

@@ -18,6 +18,8 @@
 #include <levee/status.h>
 #include <levee/units.h>
 
+#include "allocator/base/clock.h"
+
 namespace levee::device {
 
 struct Capabilities {
@@ -100,6 +102,9 @@ class Device {
   virtual Status synchronize_event(EventId event) = 0;            // cudaEventSynchronize; blocks
   virtual Status synchronize_stream(StreamId stream) = 0;         // cudaStreamSynchronize; blocks
   virtual Status synchronize_device() = 0;                        // cudaDeviceSynchronize; blocks
+
+  /// Time as the program on this device feels it: levee's clock, or that of a model.
+  virtual Nanos now() const { return base::Clock::now(); }
 
   // State.
   virtual Result<CaptureInfo> capture_info(StreamId stream) = 0;  // cudaStreamGetCaptureInfo

@@ -97,6 +97,10 @@ class ReplayPolicy {
   virtual void free(std::uint32_t id) = 0;
   virtual void record_use(std::uint32_t /*id*/, std::uint16_t /*stream*/) {}
   virtual void step() {}
+  /// The program works for so long before its next op, as the trace's model of time has it.
+  virtual void pass(double /*seconds*/) {}
+  /// Whether a guard on driver time has gone on so far. Asked once a step.
+  virtual bool is_guarded() const { return false; }
 
   virtual Bytes reserved() const = 0;
   virtual Bytes peak_reserved() const = 0;

@@ -153,6 +153,10 @@ void print_row(const ReplayResult& r) {
                w.side_allocations, w.side_early, w.side_fresh, w.side_pct(), w.main_early,
                w.main_fresh);
   }
+  if (r.guard_step >= 0) {
+    fmt::print("  guard at step {}, {:.3f} % after it, {:.3f} % in the last 20", r.guard_step,
+               r.driver_pct_guarded, r.driver_pct_last);
+  }
   for (const auto& [name, value] : r.details) {
     if (value != 0) fmt::print("  {} {}", name, value);
   }

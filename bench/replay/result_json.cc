@@ -52,6 +52,9 @@ std::string object(const ReplayResult& r) {
   number("driver_pct", r.driver_pct);
   number("driver_pct_warm", r.driver_pct_warm);
   number("driver_pct_warm_optimistic", r.driver_pct_warm_optimistic);
+  number("guard_step", r.guard_step);
+  number("driver_pct_guarded", r.driver_pct_guarded);
+  number("driver_pct_last", r.driver_pct_last);
   number("creation_pct", r.creation_pct);
   number("warm_up_driver_seconds", r.warm_up_driver_seconds);
   number("ops", r.ops);

@@ -42,6 +42,12 @@ class StepBook {
       if (peak_live_ <= most_live_) add_steady(in_step);
       result_.worst_step_seconds = std::max(result_.worst_step_seconds, driver.pessimistic);
     }
+    if (is_step) {
+      steps_.push_back({seconds, driver.pessimistic});
+      if (result_.guard_step < 0 && policy_.is_guarded()) {
+        result_.guard_step = static_cast<std::int64_t>(result_.steps);
+      }
+    }
     before_ = costs;
     pages_before_ = pages;
     allocations_ = 0;
@@ -57,6 +63,12 @@ class StepBook {
       result_.driver_pct_warm_optimistic = 100 * warm_optimistic_ / warm_seconds_;
       result_.reserved_growth_warm = policy_.peak_reserved() - peak_warm_;
     }
+    if (result_.guard_step >= 0) {
+      result_.driver_pct_guarded = share_from(static_cast<std::size_t>(result_.guard_step));
+    }
+    if (steps_.size() >= 2 * kWarmUpSteps) {
+      result_.driver_pct_last = share_from(steps_.size() - kWarmUpSteps);
+    }
   }
 
  private:
@@ -68,8 +80,23 @@ class StepBook {
     result_.unexplained_growth += policy_.peak_reserved() - most_reserved_;
   }
 
+  struct Step {
+    double seconds = 0;
+    double driver_seconds = 0;
+  };
+  // Percent of the time of all steps from `first` on.
+  double share_from(std::size_t first) const {
+    Step sum;
+    for (std::size_t i = first; i < steps_.size(); ++i) {
+      sum.seconds += steps_[i].seconds;
+      sum.driver_seconds += steps_[i].driver_seconds;
+    }
+    return sum.seconds > 0 ? 100 * sum.driver_seconds / sum.seconds : 0;
+  }
+
   const ReplayPolicy& policy_;
   ReplayResult& result_;
+  std::vector<Step> steps_;
   std::uint64_t allocations_ = 0;  // of the step
   Bytes most_live_{};              // of the steps before
   Bytes most_reserved_{};
@@ -81,6 +108,38 @@ class StepBook {
   double warm_seconds_ = 0;
   double warm_pessimistic_ = 0;
   double warm_optimistic_ = 0;
+};
+
+/// How long an op lasts: a step's modelled time is spread evenly over its ops. What runs before the
+/// first mark has no modelled time and takes what the host needs.
+class PaceOfSteps {
+ public:
+  PaceOfSteps(const OpTrace& trace, const TraceFacts& facts) {
+    std::size_t ops = 0;
+    bool in_step = !trace.has_step_marks;
+    const auto close = [&] {
+      const std::size_t step = seconds_.size();
+      if (step < facts.step_seconds.size() && ops > 0) {
+        seconds_.push_back(facts.step_seconds[step] / static_cast<double>(ops));
+      }
+      ops = 0;
+    };
+    for (const Op& op : trace.ops) {
+      ++ops;
+      if (op.kind != OpKind::kStep) continue;
+      if (in_step) close();
+      in_step = true;
+      ops = 0;
+    }
+    close();
+  }
+  double seconds_an_op(bool in_step, std::size_t step) const {
+    return in_step && step < seconds_.size() ? seconds_[step] : kHostSeconds;
+  }
+
+ private:
+  static constexpr double kHostSeconds = 8e-6;
+  std::vector<double> seconds_;
 };
 
 /// Peaks over equal stretches of the trace.
@@ -136,11 +195,13 @@ ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPol
   Bytes live{};
   std::size_t step_index = 0;
   bool in_step = !trace.has_step_marks;
+  const PaceOfSteps pace(trace, facts);
   const std::size_t stride = std::max<std::size_t>(1, trace.ops.size() / 100);
   for (std::size_t i = 0; i < trace.ops.size(); ++i) {
     if (progress && i % stride == 0)
       progress(static_cast<double>(i) / static_cast<double>(trace.ops.size()));
     const Op& op = trace.ops[i];
+    policy.pass(pace.seconds_an_op(in_step, step_index));
     switch (op.kind) {
       case OpKind::kAlloc: {
         const Bytes wanted = std::max(Bytes{op.bytes}, 1_B);

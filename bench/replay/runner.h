@@ -40,6 +40,9 @@ struct ReplayResult {
   double driver_pct = 0;       ///< pessimistic, of the whole run, creation left out
   double driver_pct_warm = 0;  ///< pessimistic, after warm-up
   double driver_pct_warm_optimistic = 0;
+  std::int64_t guard_step = -1;   ///< in which the policy's guard on driver time went on; -1: never
+  double driver_pct_guarded = 0;  ///< pessimistic, after that step
+  double driver_pct_last = 0;     ///< pessimistic, of the last 20 steps, if there are 40 or more
   double creation_pct = 0;
   double warm_up_driver_seconds = 0;  ///< first 20 steps, creation included
   std::uint64_t ops = 0;              ///< of the trace

@@ -47,6 +47,8 @@ RECORDED_RESERVED_GIB = {
     },
 }
 GIB = 1 << 30
+# Percent of step time: the default of the setting guard_share.
+GUARD_SHARE = 1.0
 
 
 def _own_reserved() -> dict[str, dict[str, float]]:
@@ -458,8 +460,14 @@ def s20(m: Measured) -> Row:
 
 
 def s25(m: Measured) -> Row:
-    row = Row("S25", "adversarial patterns: ratio never above expandable's", "patterns above", "0")
+    row = Row(
+        "S25",
+        "adversarial patterns: ratio never above expandable's; driver time in the last 20 steps, by which the guard acts",
+        "patterns above; %",
+        f"0; ≤ {GUARD_SHARE} each",
+    )
     above = []
+    over = []
     shown = {}
     for mine in (r for r in m.adversarial if r["policy"] == "levee"):
         theirs = next(
@@ -469,12 +477,19 @@ def s25(m: Measured) -> Row:
             round(mine["ratio"], 4),
             round(theirs["ratio"], 4),
             round(mine["driver_pct_warm"], 2),
+            round(mine["driver_pct_last"], 2),
+            mine["guard_step"],
         ]
+        if mine["driver_pct_last"] > GUARD_SHARE:
+            over.append(f"{mine['trace']} {mine['driver_pct_last']:.1f} %")
         if mine["ratio"] > theirs["ratio"] + 0.0005:
             above.append(f"{mine['trace']} {mine['ratio']:.3f} > {theirs['ratio']:.3f}")
     row.value = f"{len(above)}" + (": " + ", ".join(above) if above else "")
+    guarded = [r for r in m.adversarial if r["policy"] == "levee" and r["guard_step"] >= 0]
+    row.value += "; " + (", ".join(over) if over else "none over")
+    row.value += f"; the guard went on in {len(guarded)}"
     row.number = len(above)
-    row.met = not above
+    row.met = not above and not over
     row.detail = shown
     return row
 

@@ -39,6 +39,14 @@ Case with_larger_pages(Case one) {
   return one;
 }
 
+// The driver-time guard, on as soon as anything was stitched in two steps.
+Case with_guard(Case one) {
+  one.options.config.guard_share = 1e-9;
+  one.options.config.guard_windows = 1;
+  one.options.clock_factor = 1000;
+  return one;
+}
+
 class RandomPrograms : public testing::TestWithParam<Case> {};
 
 TEST_P(RandomPrograms, AgreeWithTheReferenceAndTheJudge) {
@@ -83,11 +91,33 @@ INSTANTIATE_TEST_SUITE_P(
             {.ops = 300, .streams = 3, .capacity = 192 * MiB, .faults = true, .pools = true})),
         with_larger_pages(make_case("larger_pages_moving", {.ops = 300, .streams = 2},
                                     StitchMode::kMove)),
+        with_guard(make_case("guard", {.ops = 400, .capacity = 160 * MiB})),
+        with_guard(make_case("guard_with_faults",
+                             {.ops = 400, .streams = 3, .capacity = 160 * MiB, .faults = true})),
+        with_guard(make_case("guard_tight_with_pools_and_captures", {.ops = 400,
+                                                                     .streams = 3,
+                                                                     .capacity = 96 * MiB,
+                                                                     .pools = true,
+                                                                     .captures = true,
+                                                                     .limits = true})),
         make_case("plain_growth", {.ops = 300, .streams = 3, .capacity = 96 * MiB},
                   StitchMode::kNone),
         make_case("segments", {.ops = 300, .streams = 3, .capacity = 192 * MiB}, StitchMode::kAlias,
                   Backing::kSegments)),
     [](const auto& one) { return std::string(one.param.name); });
+
+TEST(RandomProgramsWithTheGuard, HaveItOn) {
+  const Case one = with_guard(make_case("guard", {.ops = 400, .capacity = 160 * MiB}));
+  int on = 0;
+  int grew = 0;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    const RunResult result = run(generate(seed, one.shape), one.options);
+    on += result.stats.num_guard_entries > 0 ? 1 : 0;
+    grew += result.stats.num_guard_growths > 0 ? 1 : 0;
+  }
+  EXPECT_GT(on, 5);
+  EXPECT_GT(grew, 2);
+}
 
 TEST(OpLanguage, TextAndGeneratedProgramsAreTheSame) {
   const Program program = generate(

@@ -35,7 +35,17 @@ struct Case {
   std::vector<std::string> words;
   Notices notices = Notices::kAll;
   Backing backing = Backing::kAuto;
+  RunOptions options = {};
 };
+
+// The driver-time guard, on as soon as anything was stitched in two steps.
+RunOptions with_guard() {
+  RunOptions options;
+  options.config.guard_share = 1e-9;
+  options.config.guard_windows = 1;
+  options.clock_factor = 1000;
+  return options;
+}
 
 bool says_one_of(const std::string& problem, const std::vector<std::string>& words) {
   return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
@@ -46,7 +56,7 @@ bool says_one_of(const std::string& problem, const std::vector<std::string>& wor
 // The first report that says one of the words, or else the last one of any kind.
 std::string find_problem(const Case& one, std::uint64_t seeds,
                          const std::vector<std::string>& words) {
-  RunOptions options;
+  RunOptions options = one.options;
   options.capacity = one.shape.capacity;
   options.config.backing = one.backing;
   if (one.notices == Notices::kJudgeAlone) options.validate_every = options.compare_every = 0;
@@ -172,7 +182,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{Mutant::kEventGone,
              "event_gone",
              {.ops = 300, .streams = 3},
-             {"no such stream or event"}}),
+             {"no such stream or event"}},
+        Case{Mutant::kGuardRefuses,
+             "guard_refuses",
+             {.ops = 400, .capacity = 64 * MiB},
+             {"refused"},
+             Notices::kAll,
+             Backing::kAuto,
+             with_guard()}),
     [](const auto& one) { return std::string(one.param.name); });
 
 // ---- What no program of operations can show
@@ -224,8 +241,8 @@ TEST(MutantsOfTheOwner, AnAllocatorThatOutlivesItsDeviceIsFound) {
 }
 
 TEST(MutantList, HasACaseForEachMutation) {
-  // The test binary names 25 of them; a new enumerator needs a case above.
-  EXPECT_EQ(static_cast<int>(Mutant::kCount) - 1, 25);
+  // The test binary names 26 of them; a new enumerator needs a case above.
+  EXPECT_EQ(static_cast<int>(Mutant::kCount) - 1, 26);
 }
 
 }  // namespace

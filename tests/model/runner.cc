@@ -309,7 +309,7 @@ class Run {
     static_cast<void>(status);
   }
   void perform(const Advance& op) {
-    model_.advance(Nanos{static_cast<std::int64_t>(op.us) * 1000});
+    model_.advance(Nanos{static_cast<std::int64_t>(op.us) * 1000 * options_.clock_factor});
   }
 
   void perform(const Trim& op) {

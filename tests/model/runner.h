@@ -32,6 +32,8 @@ struct RunOptions {
   /// In force from the start, as if the program began with it. With a single call that fails, a
   /// request that is refused must leave no memory and no mapping behind.
   device::sim::FaultPlan faults;
+  /// What `advance` is multiplied by: the driver-time guard looks at tenths of seconds.
+  std::int64_t clock_factor = 1;
   bool check_promise = true;  ///< P1: an out-of-memory although the pages would have sufficed fails
 };
 

@@ -38,6 +38,7 @@ class SimDevice final : public Device {
   Status synchronize_event(EventId event) override;
   Status synchronize_stream(StreamId stream) override;
   Status synchronize_device() override;
+  Nanos now() const override { return model_.now(); }
   Result<CaptureInfo> capture_info(StreamId stream) override;
   void note_use(DeviceAddr addr, Bytes bytes, StreamId stream, UseKind kind) override;
   void note_pool_lock(bool held) override;

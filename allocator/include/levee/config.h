@@ -34,8 +34,15 @@ struct Config {
   Bytes larger_pages_from = 8_GiB;
   Bytes largest_page = 16_MiB;
   double slack = 0.008;  ///< memory above peak live that may be bought to save stitches, as a share
-  bool predict = true;   ///< place by predicted lifetime once step marks arrive
-  bool rebase = true;    ///< allow one mapping of all pages into a new primary range
+  /// Share of the time that passes which mapping pages again may take for long. Above it the
+  /// driver-time guard goes on: memory grows instead, up to `guard_growth` (a share) above peak
+  /// live and as long as a sixteenth of the device stays free. 0: no guard.
+  double guard_share = 0.01;
+  double guard_growth = 0.25;
+  /// How long "for long" is: windows above the share, of a step and a tenth of a second or more.
+  std::uint32_t guard_windows = 20;
+  bool predict = true;           ///< place by predicted lifetime once step marks arrive
+  bool rebase = true;            ///< allow one mapping of all pages into a new primary range
   bool stream_affinity = true;   ///< large blocks of side streams go where no other stream has just
                                  ///< been, so that their work overlaps with the main stream's
   double memory_fraction = 1.0;  ///< share of the device's memory that this process may reserve

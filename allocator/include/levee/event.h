@@ -53,8 +53,9 @@ enum class EventKind : std::uint8_t {
   kLost = 24,         ///< a: number of events this thread lost before this point
   kOutOfMemory = 25,  ///< a: requested bytes; b: reserved bytes; aux: pool index
   kLimit = 26,        ///< a: limit on reserved bytes from now on; 0 = none
-  kNote = 27,  ///< context: interned text for the reader of the record (guard entered, recorder
-               ///< degraded, …)
+  kNote = 27,   ///< context: interned text for the reader of the record (recorder degraded, …)
+  kGuard = 28,  ///< the driver-time guard; a: ns spent mapping pages again in its last window; b:
+                ///< ns that the window lasted; lane: device; aux: `GuardChange`
 };
 
 enum class DriverCall : std::uint16_t {
@@ -87,6 +88,14 @@ enum class EmergencyCause : std::uint16_t {
   kLimitReached,      ///< the per-process limit
   kPoolLimitReached,  ///< the limit of one pool
   kMapFailed,         ///< memory was there, but mapping it failed
+};
+
+/// What the driver-time guard tells (`Config::guard_share`).
+enum class GuardChange : std::uint16_t {
+  kOn = 1,     ///< stitching took more than its share for long: memory may grow instead
+  kOff,        ///< nothing had to grow instead for long
+  kOverruled,  ///< on, but growth would exceed its bound, a limit or the device: stitched all the
+               ///< same. Told once
 };
 
 /// Rungs of the recovery ladder, in the order they are climbed.

@@ -59,6 +59,8 @@ using StatArray = std::array<Stat, 3>;
   X(num_stitches,           "runs made by mapping free pages again")                                                  \
   X(num_stitched_pages,     "pages mapped by stitches")                                                               \
   X(num_rebases,            "new primary ranges mapped over all pages")                                               \
+  X(num_guard_entries,      "times that the driver-time guard went on")                                             \
+  X(num_guard_growths,      "requests that it let memory grow for instead of stitching")                            \
   X(num_waits,              "stream-side waits inserted for memory freed on another stream")                          \
   X(num_event_records,      "events recorded, one for each epoch that another stream needed")                         \
   X(num_steps,              "step marks seen")                                                                        \

@@ -127,6 +127,13 @@ class CountingDevice final : public device::Device {
 
   const DriverCosts& costs() const { return costs_; }
   std::uint64_t created_pages() const { return created_pages_; }
+  /// The program's time: what the runner lets pass, and the modelled cost of every call.
+  Nanos now() const override {
+    const DriverSeconds driver = seconds_of(costs_, created_pages_);
+    return Nanos{static_cast<std::int64_t>((passed_ + driver.pessimistic + driver.creation) * 1e9)};
+  }
+  void pass(double seconds) { passed_ += seconds; }
+
   Bytes reserved() const { return reserved_; }
   Bytes peak() const { return peak_; }
 
@@ -246,6 +253,7 @@ class CountingDevice final : public device::Device {
   bool has_early_wait_ = false;
   DriverCosts costs_;
   std::uint64_t created_pages_ = 0;
+  double passed_ = 0;
   Bytes reserved_{};
   Bytes peak_{};
   std::unordered_map<std::uint64_t, Bytes> sizes_;  // by handle or address
@@ -366,6 +374,14 @@ void LeveePolicy::step() {
   if (parts_->options.step_marks) parts_->allocator->mark_step();
 }
 
+bool LeveePolicy::is_guarded() const {
+  return parts_->allocator->stats().num_guard_entries > 0;
+}
+
+void LeveePolicy::pass(double seconds) {
+  parts_->device.pass(seconds);
+}
+
 Bytes LeveePolicy::reserved() const {
   return parts_->device.reserved();
 }
@@ -394,6 +410,8 @@ std::vector<std::pair<std::string, std::uint64_t>> LeveePolicy::details() const 
       {"stitches", count(stats.num_stitches)},
       {"stitched pages", count(stats.num_stitched_pages)},
       {"rebases", count(stats.num_rebases)},
+      {"guard entries", count(stats.num_guard_entries)},
+      {"guard growths", count(stats.num_guard_growths)},
       {"waits", count(stats.num_waits)},
       {"event records", count(stats.num_event_records)},
   };

@@ -41,6 +41,8 @@ class LeveePolicy final : public ReplayPolicy {
   void free(std::uint32_t id) override;
   void record_use(std::uint32_t id, std::uint16_t stream) override;
   void step() override;
+  void pass(double seconds) override;
+  bool is_guarded() const override;
 
   Bytes reserved() const override;
   Bytes peak_reserved() const override;

@@ -102,7 +102,7 @@ TEST(Dump, OneLineAnEventWithNamesAndExactNumbers) {
 }
 
 TEST(Dump, EveryKindHasAName) {
-  for (int kind = 0; kind <= static_cast<int>(EventKind::kNote); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(EventKind::kGuard); ++kind) {
     EXPECT_STRNE(kind_name(static_cast<EventKind>(kind)), "unknown") << kind;
   }
   for (int call = 0; call < static_cast<int>(DriverCall::kCount); ++call) {

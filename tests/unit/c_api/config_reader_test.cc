@@ -73,7 +73,12 @@ TEST(SetOption, SetsEveryOptionFromItsOwnText) {
   changed.backing = Backing::kSegments;
   changed.stitch = StitchMode::kMove;
   changed.page_size = 32_MiB;
+  changed.larger_pages_from = 1_GiB;
+  changed.largest_page = 4_MiB;
   changed.slack = 0.25;
+  changed.guard_share = 0.5;
+  changed.guard_growth = 2.5;
+  changed.guard_windows = 50;
   changed.predict = false;
   changed.rebase = false;
   changed.stream_affinity = false;
@@ -101,7 +106,14 @@ TEST(SetOption, RefusesABadValueWithWhatWouldBeAcceptedAndChangesNothing) {
       {"page_size", "3MiB", "a multiple of 2MiB"},
       {"page_size", "0", "a multiple of 2MiB"},
       {"page_size", "2GiB", "up to 1GiB"},
+      {"largest_page", "3MiB", "a multiple of 2MiB"},
+      {"larger_pages_from", "much", "0 (never), or a size"},
       {"slack", "1.1", "from 0 to 1"},
+      {"guard_share", "-0.1", "from 0 to 1"},
+      {"guard_growth", "9", "from 0 to 8"},
+      {"guard_windows", "0", "from 1 to"},
+      {"guard_windows", "2.5", "from 1 to"},
+      {"guard_windows", "1000001", "from 1 to"},
       {"slack", "nan", "from 0 to 1"},
       {"predict", "maybe", "0 or 1"},
       {"memory_fraction", "0", "above 0"},

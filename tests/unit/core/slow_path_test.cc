@@ -1,5 +1,6 @@
 #include "allocator/core/slow_path.h"
 
+#include "allocator/core/rebase.h"
 #include "tests/unit/core/state_rig.h"
 
 namespace levee::core {
@@ -61,6 +62,121 @@ TEST(SlowPath, ADeviceThatRefusesIsAskedForWhatItHas) {
   EXPECT_EQ(rig.slow_path.serve(rig.request(40_MiB), nullptr).code(), StatusCode::kOutOfMemory);
   rig.validate();
   rig.alloc(34_MiB);
+}
+
+// Pages free in pairs between blocks that stay, and a request that only a stitch or growth serves.
+class GuardTest : public testing::Test {
+ protected:
+  static Config config() {
+    Config made;
+    made.slack = 0;
+    made.rebase = false;
+    made.guard_share = 1e-9;  // any stitch is above it
+    made.guard_windows = 1;
+    made.guard_growth = 0.5;
+    return made;
+  }
+  static void scatter(StateRig& rig) {
+    std::vector<DeviceAddr> blocks;
+    for (int i = 0; i < 16; ++i) blocks.push_back(rig.alloc(4_MiB));
+    for (std::size_t i = 0; i < blocks.size(); i += 2) rig.free(blocks[i]);
+  }
+  // A step whose miss is stitched: at the next one the guard goes on.
+  static void go_on(StateRig& rig) {
+    take_a_step(rig);
+    rig.alloc(8_MiB);
+    ASSERT_EQ(rig.state.counters.stats().num_stitches, 1);
+  }
+  static void take_a_step(StateRig& rig) {
+    rig.state.age.begin_step();
+    rig.model.advance(1000_ms);
+  }
+};
+
+TEST_F(GuardTest, GrowsInsteadOfStitchingWhileOn) {
+  StateRig rig(1_GiB, config());
+  scatter(rig);
+  go_on(rig);
+  const Bytes before = rig.state.space.reserved();
+  take_a_step(rig);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_guard_entries, 1);
+  EXPECT_EQ(rig.state.counters.stats().num_guard_growths, 1);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 1);
+  EXPECT_GT(rig.state.space.reserved(), before);
+  rig.validate();
+}
+
+TEST_F(GuardTest, StitchesAllTheSameWhereTheDeviceIsNearlyFull) {
+  StateRig rig(72_MiB, config());  // a sixteenth has to stay free, and 8 MiB are
+  scatter(rig);
+  go_on(rig);
+  take_a_step(rig);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_guard_entries, 1);
+  EXPECT_EQ(rig.state.counters.stats().num_guard_growths, 0);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 2);
+  EXPECT_EQ(rig.state.counters.stats().num_emergencies, 0);
+  EXPECT_EQ(rig.state.space.reserved(), 64_MiB);
+}
+
+TEST_F(GuardTest, StitchesAllTheSameAtALimit) {
+  StateRig rig(1_GiB, config());
+  rig.state.limits.process = 66_MiB;
+  scatter(rig);
+  go_on(rig);
+  take_a_step(rig);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 2);
+  EXPECT_EQ(rig.state.counters.stats().num_emergencies, 0);
+}
+
+TEST_F(GuardTest, HoldsNoMoreThanItsBound) {
+  Config bounded = config();
+  bounded.guard_growth = 0.1;  // of a peak of 64 MiB
+  StateRig rig(1_GiB, bounded);
+  scatter(rig);
+  go_on(rig);
+  take_a_step(rig);
+  rig.alloc(8_MiB);
+  EXPECT_LE(rig.state.space.reserved(), 70_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 2);
+}
+
+TEST_F(GuardTest, ADeviceThatRefusesGrowthIsStitchedOn) {
+  StateRig rig(1_GiB, config());
+  scatter(rig);
+  go_on(rig);
+  take_a_step(rig);
+  device::sim::Fault fault = device::sim::Fault::fail_nth(CallKind::kCreateHandle, 1);
+  fault.times = 100;
+  rig.model.set_faults({fault});
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 2);
+  EXPECT_EQ(rig.state.counters.stats().num_emergencies, 0);
+  rig.validate();
+}
+
+TEST_F(GuardTest, PagesThatARebaseLeftOutComeBackToThePrimaryZone) {
+  StateRig rig(1_GiB, config());
+  scatter(rig);
+  Pool& pool = rig.state.pools.default_pool();
+  for (int i = 0; i < 4; ++i) rig.state.age.begin_step();
+  const Status rebased = rig.locked([&](PoolGuard& guard) {
+    return rig.pages.rebase(guard, pool, choose_rebase_pages(rig.state, pool));
+  });
+  ASSERT_TRUE(rebased.ok());
+  EXPECT_EQ(choose_missing_pages(rig.state, pool).size(), 16U) << "those of blocks that stayed";
+  std::vector<DeviceAddr> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(rig.alloc(4_MiB));
+  for (std::size_t i = 0; i < blocks.size(); i += 2) rig.free(blocks[i]);
+  go_on(rig);
+  take_a_step(rig);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_guard_entries, 1);
+  EXPECT_TRUE(choose_missing_pages(rig.state, pool).empty());
+  EXPECT_EQ(rig.state.counters.stats().num_guard_growths, 1);
+  rig.validate();
 }
 
 TEST(SlowPath, SegmentsComeInTheSizesOfPyTorch) {
