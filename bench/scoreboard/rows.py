@@ -462,7 +462,7 @@ def s20(m: Measured) -> Row:
 def s25(m: Measured) -> Row:
     row = Row(
         "S25",
-        "adversarial patterns: ratio never above expandable's; driver time in the last 20 steps, by which the guard acts",
+        "adversarial patterns: ratio never above expandable's; driver time in the last 20 steps",
         "patterns above; %",
         f"0; ≤ {GUARD_SHARE} each",
     )
