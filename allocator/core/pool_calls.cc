@@ -97,6 +97,11 @@ Status DeviceAllocator::release_pool(PoolId id) {
   return change_pool(id, [&](Pool& pool) {
     if (!pool.is_private() || pool.use_count == 0) return Status{StatusCode::kInvalidArgument, 0};
     if (--pool.use_count > 0) return Status{};
+    // Its settings were the last user's. Blocks may keep the pool itself, for whoever asks for this
+    // id again.
+    pool.limit = Bytes{};
+    pool.serves_others_on_oom = false;
+    pool.is_unsplit = false;
     placer_.release(pool);
     return Status{};
   });

@@ -2,7 +2,6 @@
 // Shares no code with core; obviously right rather than fast.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -56,10 +55,6 @@ class ReferenceModel {
   std::uint64_t requested() const { return requested_; }
   std::uint64_t peak_allocated() const { return peak_allocated_; }
   std::size_t count() const { return live_.size(); }
-  std::size_t count_in(std::uint32_t pool) const {
-    return static_cast<std::size_t>(std::count_if(
-        live_.begin(), live_.end(), [&](const auto& entry) { return entry.second.pool == pool; }));
-  }
   /// Numbers of the 2 MiB pages that hold live bytes.
   std::set<std::uint64_t> used_units() const {
     std::set<std::uint64_t> units;

@@ -859,6 +859,15 @@ TEST(Regressions, ARefusalNamesWhatStandsInTheWayAtTheEnd) {
             "");
 }
 
+// A block that waited for another stream kept the pool, and with it the limit of its last user.
+TEST(Regressions, ALimitEndsWithTheLastUseOfItsPool) {
+  EXPECT_EQ(problem_of({PoolBegin{2, 0}, Alloc{206, 3050148, 0}, RecordUse{206, 1}, Free{206},
+                        PoolEnd{2}, PoolLimit{2, 29271176}, PoolRelease{2}, PoolBegin{2, 0},
+                        Alloc{648, 18087269, 0}, Alloc{650, 20164273, 0}},
+                       96 * MiB),
+            "");
+}
+
 TEST(Regressions, ACaptureEndsOnTheThreadThatBeganIt) {
   EXPECT_EQ(problem_of({SwitchThread{1}, CaptureBegin{2, 2}}, 96 * MiB), "");
 }

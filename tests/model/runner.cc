@@ -378,7 +378,7 @@ class Run {
         static_cast<void>(destroyed);
       }
       graphs_[op.pool].clear();
-      if (reference_.count_in(op.pool) == 0) pool_limits_.erase(op.pool);
+      pool_limits_.erase(op.pool);
       checkpoints_.erase(op.pool);
       captured_pools_[op.pool] = false;
       captured_ = std::any_of(captured_pools_.begin(), captured_pools_.end(),

@@ -141,8 +141,8 @@ class Allocator {
   /// The stream is about to capture, or to ask for memory. While a stream captures the allocator
   /// must not wait for the device, and it can only ask the streams that it knows.
   virtual void expect_stream(StreamId stream) = 0;
-  virtual Status release_pool(
-      PoolId pool) = 0;  ///< drops one use; at 0 its memory becomes free for others once not live
+  /// Drops one use. At 0 its settings end and its memory becomes free for others once not live.
+  virtual Status release_pool(PoolId pool) = 0;
   virtual int pool_use_count(PoolId pool) const = 0;
   virtual Status set_pool_limit(PoolId pool, Bytes limit) = 0;
   virtual Status set_pool_use_on_oom(PoolId pool, bool use) = 0;
