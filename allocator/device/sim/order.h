@@ -64,19 +64,12 @@ class Order {
     return stream < host_.size() && tick <= host_[stream];
   }
 
-  /// Was a use stamped (stream, tick) made by the stream that has the number now? Numbers of
-  /// removed streams are given again.
-  bool is_by_present_stream(Index stream, Tick tick) const {
-    return tick >= streams_[stream].first_tick;
-  }
-
   std::size_t size() const { return streams_.size(); }
 
  private:
   struct Stream {
-    Tick tick = 1;        ///< the present one
-    Tick first_tick = 1;  ///< those below were another stream's
-    bool fresh = false;   ///< something happened in the present tick: nobody can have learnt of it
+    Tick tick = 1;       ///< the present one
+    bool fresh = false;  ///< something happened in the present tick: nobody can have learnt of it
     Clock clock;
     std::shared_ptr<const Clock>
         shared;  ///< copy of `clock` that points hold; null when `clock` is newer

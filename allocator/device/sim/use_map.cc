@@ -353,41 +353,31 @@ void UseMap::restore(Frame& frame, std::uint32_t begin, std::uint32_t end, const
 
 void UseMap::give_back(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use) {
   const Span span = split(frame, begin, end);
-  // `launch`: the last launch over the bytes, or null.
-  const auto close = [this, &use](Use& open, const Use* launch) {
+  const auto close = [this, &use](Use& open) {
     open.flags &= ~static_cast<std::uint32_t>(Use::kOpen);
     if (!open.is_captured()) {
       open.tick = order_.stamp(open.stream);
     } else if (Order* order = captures_(open.op); order != nullptr) {
       open.tick = order->stamp(open.stream);
-    } else if (use.capture.number == 0 && (launch != nullptr || open.op == 0)) {
-      // An output: written by the last launch and read after it, on the same stream or in its
-      // order.
-      const bool is_known =
-          launch != nullptr && order_.is_by_present_stream(launch->stream, launch->tick);
+    } else if (use.capture.number == 0) {
+      // What a capture left live was used by whoever gives it back: an output that was read.
       open.flags &= ~static_cast<std::uint32_t>(Use::kCaptured);
       open.op = 0;
-      open.stream = is_known ? launch->stream : use.stream;
-      open.tick = order_.stamp(open.stream);
-    }  // else no work has run in it: the closed use is spent, and dropped below
+      open.stream = use.stream;
+      open.tick = order_.stamp(use.stream);
+    }  // else the closed use is spent, and dropped below
   };
   for (std::size_t i = span.first; i < span.last; ++i) {
     Interval& interval = frame.intervals[i];
-    Use last_launch;
-    const bool was_launched = any_use(interval, [&last_launch](const Use& other) {
-      last_launch = other;
-      return other.is_launch();
-    });
-    const Use* launch = was_launched ? &last_launch : nullptr;
     bool was_open = false;
     if (interval.use.is_open()) {
-      close(interval.use, launch);
+      close(interval.use);
       was_open = true;
     }
     if (interval.extra != 0) {
       for (Use& more : extra_[interval.extra]) {
         if (!more.is_open()) continue;
-        close(more, launch);
+        close(more);
         was_open = true;
       }
     }
@@ -402,7 +392,6 @@ void UseMap::give_back(Frame& frame, std::uint32_t begin, std::uint32_t end, con
       return false;
     });
     drop_uses(interval, use.via, [&](const Use& earlier) {
-      if (earlier.is_launch()) return false;
       if (is_spent(earlier)) return true;
       if (!earlier.is_touch() || earlier.is_captured()) return false;
       return std::any_of(ends.begin(), ends.end(), [&earlier](const Use& end_of_use) {
@@ -437,7 +426,7 @@ void UseMap::touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const N
       });
     }
     drop_uses(interval, use.via, [&](const Use& earlier) {
-      if (earlier.is_open() || earlier.is_launch()) return false;
+      if (earlier.is_open()) return false;
       if (is_spent(earlier)) return true;
       return earlier.stream == made.stream && earlier.via == made.via &&
              earlier.is_captured() == made.is_captured() &&
@@ -452,7 +441,7 @@ void UseMap::touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const N
 void UseMap::note_launch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
                          const Report& report) {
   const Span span = split(frame, begin, end);
-  const Use made = make(use, Use::kWrites | Use::kLaunch);
+  const Use made = make(use, Use::kWrites);
   bool reported = false;
   for (std::size_t i = span.first; i < span.last; ++i) {
     Interval& interval = frame.intervals[i];

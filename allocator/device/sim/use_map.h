@@ -5,17 +5,13 @@
 // each note means):
 //
 //   hand-out   every use in the bytes must be closed and ordered before the new owner's stream; it
-//              replaces them all, since whoever is ordered after the new owner is ordered after
-//              them
+//   replaces them all, since
+//              whoever is ordered after the new owner is ordered after them
 //   share      adds an open use of the same owner on another stream; checks nothing, its order is
-//              the owner's business
-//   give-back  closes the open uses: each is stamped with the present tick of its stream. What a
-//              capture left live is stamped on the stream of the graph's last launch: that wrote
-//              it, and a reader elsewhere must have waited for it. Before the first launch no work
-//              has run in it, so nothing has to be waited for
-//   touch      one read or write by enqueued work. Checked against closed uses (two reads never
-//              conflict), and against an owner who holds the bytes at another address; added to
-//              the uses
+//   the owner's business give-back  closes the open uses: each is stamped with the present tick of
+//   its stream touch      one read or write by enqueued work. Checked against closed uses (two
+//   reads never conflict), and against an owner
+//              who holds the bytes at another address; added to the uses
 //
 // An *open* use has no end yet, so nothing can be ordered after it. A use that the host knows to be
 // complete is dropped when met. Uses on capturing streams do not run: they are checked among
@@ -47,8 +43,7 @@ struct Use {
     kWrites = 1,
     kOpen = 2,
     kCaptured = 4,
-    kTouch = 8,    ///< by one piece of work, whose number is `op`
-    kLaunch = 16,  ///< by a graph's replay; stays, complete or not, until the bytes get a new owner
+    kTouch = 8,  ///< by one piece of work, whose number is `op`
   };
   Order::Tick tick = 0;
   std::uint64_t via = 0;    ///< address that the first byte of the frame has in the mapping used
@@ -61,7 +56,6 @@ struct Use {
   bool is_captured() const { return (flags & kCaptured) != 0; }
   bool writes() const { return (flags & kWrites) != 0; }
   bool is_touch() const { return (flags & kTouch) != 0; }
-  bool is_launch() const { return (flags & kLaunch) != 0; }
   friend bool operator==(const Use&, const Use&) = default;
 };
 

@@ -434,66 +434,6 @@ TEST_F(CaptureTest, ARestoredBlockIsTheGraphsToWriteAndLiveAllTheSame) {
   EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kLiveTwice));
 }
 
-// PyTorch's graph trees: captured on one stream, launched and read on another.
-TEST_F(CaptureTest, AnOutputIsUsedOnTheStreamOfTheLastLaunch) {
-  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
-  begin(s1);
-  hand_out(s1, block, 1_MiB);
-  const ExecId exec = exec_of(s1);
-  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
-  give_back(s1, block, 1_MiB);  // its allocator knows the stream of the capture alone
-  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
-  EXPECT_THAT(take_hazards(), IsEmpty());
-  model.note_use(kGpu, block, 1_MiB, s1, UseKind::kRestore);
-  ASSERT_TRUE(model.synchronize_stream(kGpu, s2).ok());
-  touch(s2, block, 4_KiB);
-  ASSERT_TRUE(model.synchronize_stream(kGpu, s2).ok());
-  touch(s2, block,
-        4_KiB);  // the launch is complete by now, which is no reason to forget where it was
-  give_back(s1, block, 1_MiB);
-  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
-  EXPECT_THAT(take_hazards(), IsEmpty());
-}
-
-TEST_F(CaptureTest, WhatACaptureLeftLiveWasNotUsedBeforeTheFirstLaunch) {
-  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
-  begin(s1);
-  hand_out(s1, block, 1_MiB);  // a workspace: given back when the capture is over
-  const ExecId exec = exec_of(s1);
-  give_back(s1, block, 1_MiB);
-  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
-  EXPECT_THAT(take_hazards(), IsEmpty());
-  hand_out(s1, block, 1_MiB);  // the launch on s2 may still run
-  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
-}
-
-TEST_F(CaptureTest, ALaunchElsewhereMustBeOrderedAfterTheReadersOfTheOutput) {
-  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
-  begin(s1);
-  hand_out(s1, block, 1_MiB);
-  const ExecId exec = exec_of(s1);
-  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
-  order(s2, s1);  // after the launch; the readers on s2 come later
-  give_back(s1, block, 1_MiB);
-  ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
-  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
-}
-
-TEST_F(CaptureTest, AnotherStreamWithTheNumberOfTheLastLaunchsStreamDidNotUseTheOutput) {
-  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
-  begin(s1);
-  hand_out(s1, block, 1_MiB);
-  const ExecId exec = exec_of(s1);
-  const StreamId launched = new_stream();
-  ASSERT_TRUE(model.launch_graph(kGpu, launched, exec).ok());
-  ASSERT_TRUE(model.synchronize_stream(kGpu, launched).ok());
-  ASSERT_TRUE(model.destroy_stream(launched).ok());
-  const StreamId other = new_stream();
-  give_back(s1, block, 1_MiB);
-  hand_out(other, block, 1_MiB);
-  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
-}
-
 TEST_F(CaptureTest, ALaunchOverUnmappedBytesIsFound) {
   const auto pages = new_pages(1);
   const DeviceAddr base = map_run(pages);
