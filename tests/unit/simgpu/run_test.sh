@@ -34,6 +34,14 @@ expect "misses a program" 2 "no program given" "$run" --gpu 2GiB
 expect "misses the program" 2 "/no/such/program was not found" "$run" -- /no/such/program
 expect "misses the libraries" 2 "were not found" env SIMGPU_LIB=/no/such/folder HOME=/ bash -c "cp '$run' /tmp/simgpu_run_test.$$ && /tmp/simgpu_run_test.$$ -- true; code=\$?; rm -f /tmp/simgpu_run_test.$$; exit \$code"
 
+# A tree that has a sanitizer build, which comes first by name, and a plain one.
+tree=$(mktemp -d)
+mkdir -p "$tree"/tools/simgpu "$tree"/build/{asan-ubsan,ci}/simgpu/lib
+cp "$run" "$tree/tools/simgpu/run"
+touch "$tree"/build/{asan-ubsan,ci}/simgpu/lib/libsimgpu.so
+expect "passes sanitizer builds over" 0 "SIMGPU_LIB=$tree/build/ci/simgpu/lib" env -u SIMGPU_LIB "$tree/tools/simgpu/run" --print-env
+rm -rf "$tree"
+
 lines=$("$run" --gpu 2GiB -- "$python" -c "$count; import subprocess, sys" 2>&1 | grep -c "times are modelled")
 if [[ $lines -ne 1 ]]; then
   echo "FAILED: the start-up line came $lines times"
