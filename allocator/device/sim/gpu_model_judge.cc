@@ -109,7 +109,12 @@ void GpuModel::State::note_use(DeviceAddr addr, Bytes bytes, const UseAt& use) {
       }
     }
     const bool writes = use.kind != UseKind::kRead;
-    if (use.check_access && ((writes ? mapping->writable : mapping->readable) & device_bit) == 0) {
+    // Lent to a stream of another device, memory may be meant for a peer copy, which needs no
+    // access.
+    const bool may_be_copied =
+        use.kind == UseKind::kShare && mapping->physical->device != stream.device;
+    if (use.check_access && !may_be_copied &&
+        ((writes ? mapping->writable : mapping->readable) & device_bit) == 0) {
       return untouchable(JudgeRule::kUseWithAccess, begin,
                          "the mapping gives this device no such access");
     }

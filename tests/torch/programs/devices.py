@@ -51,8 +51,9 @@ def check_copies_between_devices():
 
 
 def check_a_default_stream_of_another_device_is_waited_for():
-    # Default streams of all devices have the same handle, 0.
-    torch.empty(1, device="cuda:1")
+    # Default streams of all devices have the same handle, 0. The copy gives device 1 access to device 0, without which
+    # nothing there could use the tensor.
+    torch.empty(1, device="cuda:0").to("cuda:1")
     allocated = torch.cuda.memory_allocated(0)
     read_there = torch.empty(64 * MiB, dtype=torch.uint8, device="cuda:0")
     with torch.cuda.device(1):

@@ -36,6 +36,17 @@ TEST_F(TwoDevices, AFreeWaitsForItsOwnDeviceAlone) {
   EXPECT_EQ(model.now(), 10_us);
 }
 
+TEST_F(TwoDevices, MemoryIsLentToAPeerCopyWithoutAccess) {
+  const StreamId here = new_stream(true, kGpu);
+  const StreamId there = new_stream(true, kOtherGpu);
+  const DeviceAddr block = map_run({model.create_handle(kGpu, 2_MiB).value()});
+  hand_out(here, block, 1_MiB);
+  model.note_use(kOtherGpu, block, 1_MiB, there, UseKind::kShare);
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  model.note_use(kOtherGpu, block, 1_MiB, there, UseKind::kWrite);  // a kernel there needs it
+  EXPECT_EQ(take_hazards().size(), 1U);
+}
+
 TEST_F(TwoDevices, AnEventOrdersStreamsOfDifferentDevices) {
   const StreamId here = new_stream(true, kGpu);
   const StreamId there = new_stream(true, kOtherGpu);
