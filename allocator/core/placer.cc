@@ -289,10 +289,12 @@ Placer::Served Placer::serve_place(const Request& request, Pool& pool, const Pla
                                    BlockKind kind, Bytes span, Order order_of_streams) {
   if (order_of_streams == Order::kNeeded) {
     if (exceeds_limit(pool, place)) return miss();
-    const Status ordered = order(request.stream, span, [&](auto&& visit) {
-      state_.space.for_each_stamp(place.zone, place.run, visit);
-    });
-    if (!ordered.ok()) return failed(ordered);
+    if (state_.streams.has_several()) {
+      const Status ordered = order(request.stream, span, [&](auto&& visit) {
+        state_.space.for_each_stamp(place.zone, place.run, visit);
+      });
+      if (!ordered.ok()) return failed(ordered);
+    }
   }
   BlockRecord* block = state_.block_records.make();
   if (block == nullptr) return failed(Status{StatusCode::kInternal, 0});

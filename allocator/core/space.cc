@@ -230,34 +230,41 @@ void Space::change_holder(PoolIndex from, PoolIndex to) {
   }
 }
 
+// Hiding or showing a page that has just changed between free and in use, wherever else it is mapped.
+void Space::tell_aliases(const Page& page, ZoneIndex owner, Intervals& intervals) const {
+  for (const Mapping& mapping : page.mappings) {
+    if (mapping.slot.zone == owner || !is_visible(page, mapping)) continue;
+    if (!mutated(Mutant::kNoAliasHide)) intervals.add(mapping.slot.zone, extent(page, mapping));
+  }
+}
+
+// The two below are where a large block spends its time, page by page: sums are kept in locals, and
+// only the first and the last page can be covered in part.
 Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
   Zone& zone = zones_[zone_index.value];
   zone.runs.cut(run);
   std::uint64_t newly_held = 0;
-  const std::uint64_t begin = run.begin.value;
-  const std::uint64_t end = begin + run.size.value;
+  std::uint64_t newly_used = 0;
+  std::uint32_t lent = 0;
+  std::uint32_t partly = partly_used_pages_;
   const std::uint64_t unit_bytes = unit_.value;
+  const std::uint64_t end = run.end().value;
   Intervals hidden(*this, /*show=*/false);
-  std::uint64_t unit = begin / unit_bytes;
-  const std::uint64_t last = (end - 1) / unit_bytes;
-  while (unit <= last) {
+  std::uint64_t unit = run.begin.value / unit_bytes;
+  for (std::uint64_t at = run.begin.value; at < end;) {
     const PageIndex index = zone.slots[unit];
     Page& page = pages_[index];
-    const std::uint64_t next = end_unit(zone, index, unit);
-    const std::uint64_t page_begin = (next - page.units) * unit_bytes;
+    unit = end_unit(zone, index, unit);
+    const std::uint64_t page_end = unit * unit_bytes;
     const std::uint64_t page_size = page.units * unit_bytes;
-    const std::uint64_t part = std::min(end, page_begin + page_size) - std::max(begin, page_begin);
+    const std::uint64_t part = std::min(end, page_end) - at;
+    at = page_end;
     if (page.live_bytes == 0) {
       LEVEE_DCHECK_EQ(page.withheld, 0U, "a withheld page was on offer");
-      if (is_lendable(page)) lendable_units_ -= page.units;
-      used_units_ += page.units;
+      if (is_lendable(page)) lent += page.units;
+      newly_used += page.units;
       page.owner = zone_index;
-      if (page.mappings.size() > 1) {
-        for (const Mapping& mapping : page.mappings) {
-          if (mapping.slot.zone == zone_index || !is_visible(page, mapping)) continue;
-          if (!mutated(Mutant::kNoAliasHide)) hidden.add(mapping.slot.zone, extent(page, mapping));
-        }
-      }
+      if (page.mappings.size() > 1) tell_aliases(page, zone_index, hidden);
       if (page.holder != pool) {
         set_holder(page, pool);
         newly_held += page.units;
@@ -267,55 +274,55 @@ Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
         // owner is ordered after them as well.
         page.stamps.clear();
       } else {
-        ++partly_used_pages_;
+        ++partly;
       }
     } else if (page.live_bytes + part == page_size) {
-      --partly_used_pages_;
+      --partly;
     }
     page.live_bytes += part;
-    unit = next;
   }
+  lendable_units_ -= lent;
+  used_units_ += newly_used;
+  partly_used_pages_ = partly;
   return unit_ * newly_held;
 }
 
 void Space::vacate(ZoneIndex zone_index, Run run, std::span<const Stamp> stamps) {
   Zone& zone = zones_[zone_index.value];
-  const std::uint64_t begin = run.begin.value;
-  const std::uint64_t end = begin + run.size.value;
+  std::uint64_t no_longer_used = 0;
+  std::uint32_t lendable = 0;
+  std::uint32_t partly = partly_used_pages_;
   const std::uint64_t unit_bytes = unit_.value;
+  const std::uint64_t end = run.end().value;
   {
     Intervals shown(*this, /*show=*/true);
-    std::uint64_t unit = begin / unit_bytes;
-    const std::uint64_t last = (end - 1) / unit_bytes;
-    while (unit <= last) {
+    std::uint64_t unit = run.begin.value / unit_bytes;
+    for (std::uint64_t at = run.begin.value; at < end;) {
       const PageIndex index = zone.slots[unit];
       Page& page = pages_[index];
-      const std::uint64_t next = end_unit(zone, index, unit);
-      const std::uint64_t page_begin = (next - page.units) * unit_bytes;
+      unit = end_unit(zone, index, unit);
+      const std::uint64_t page_end = unit * unit_bytes;
       const std::uint64_t page_size = page.units * unit_bytes;
-      const std::uint64_t part =
-          std::min(end, page_begin + page_size) - std::max(begin, page_begin);
+      const std::uint64_t part = std::min(end, page_end) - at;
+      at = page_end;
       LEVEE_DCHECK_GE(page.live_bytes, part, "more bytes given back than were handed out");
       if (!mutated(Mutant::kNoStamp)) page.stamps.add_all(stamps);
       const bool was_full = page.live_bytes == page_size;
       page.live_bytes -= part;
       if (page.live_bytes == 0) {
-        if (!was_full) --partly_used_pages_;
-        used_units_ -= page.units;
+        if (!was_full) --partly;
+        no_longer_used += page.units;
         page.owner = ZoneIndex{};
-        if (is_lendable(page)) lendable_units_ += page.units;
-        if (page.mappings.size() > 1) {
-          for (const Mapping& mapping : page.mappings) {
-            if (mapping.slot.zone == zone_index || !is_visible(page, mapping)) continue;
-            if (!mutated(Mutant::kNoAliasHide)) shown.add(mapping.slot.zone, extent(page, mapping));
-          }
-        }
+        if (is_lendable(page)) lendable += page.units;
+        if (page.mappings.size() > 1) tell_aliases(page, zone_index, shown);
       } else if (was_full) {
-        ++partly_used_pages_;
+        ++partly;
       }
-      unit = next;
     }
   }
+  lendable_units_ += lendable;
+  used_units_ -= no_longer_used;
+  partly_used_pages_ = partly;
   zone.runs.insert(run);
 }
 

@@ -140,7 +140,10 @@ class Space {
     if (page.units == 1) return unit + 1;
     return page.mapping_in(zone.index)->slot.unit + page.units;
   }
+  class Intervals;  // joins neighbouring intervals before they are hidden or shown
+
   bool is_visible(const Page& page, const Mapping& mapping) const;
+  void tell_aliases(const Page& page, ZoneIndex owner, Intervals& intervals) const;
   bool is_lendable(const Page& page) const {
     return page.is_wholly_free() && page.withheld == 0 && page.pinned_to.is_none() &&
            !page.is_anchored();
@@ -149,8 +152,6 @@ class Space {
   Run extent(const Page& page, const Mapping& mapping) const {
     return Run{unit_ * mapping.slot.unit, unit_ * page.units};
   }
-
-  class Intervals;  // joins neighbouring intervals before they are hidden or shown
 
   Bytes unit_;
   std::deque<Zone> zones_;
