@@ -230,7 +230,8 @@ void Space::change_holder(PoolIndex from, PoolIndex to) {
   }
 }
 
-// Hiding or showing a page that has just changed between free and in use, wherever else it is mapped.
+// Hiding or showing a page that has just changed between free and in use, wherever else it is
+// mapped.
 void Space::tell_aliases(const Page& page, ZoneIndex owner, Intervals& intervals) const {
   for (const Mapping& mapping : page.mappings) {
     if (mapping.slot.zone == owner || !is_visible(page, mapping)) continue;
