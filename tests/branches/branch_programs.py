@@ -1,0 +1,123 @@
+"""Builds a folder of the library with a switch in each of its error branches, and the folder's test programs over it.
+
+Sources are copied to <build>/branches/<folder> and compiled with the command lines of the build, at -O1; each test
+program is linked once more, with those objects in front of the library that holds their originals, so that the linker
+never looks at the originals. Sites with which a file does not compile are found one by one and left out.
+"""
+
+import concurrent.futures
+import dataclasses
+import json
+import pathlib
+import shlex
+import subprocess
+
+import branch_sites
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@dataclasses.dataclass
+class Program:
+    """A test program: `name` as the build calls it, and how it is run."""
+
+    name: str
+    arguments: list = dataclasses.field(default_factory=list)
+    select: str = "*"
+    prefix: list = dataclasses.field(default_factory=list)
+
+
+class Folder:
+    def __init__(self, build, folder, jobs):
+        self.build = build
+        self.folder = folder
+        self.jobs = jobs
+        self.work = build / "branches" / folder
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.mutants = []  # of sites that compile
+        self.left_out = []  # of sites that do not
+        entries = json.loads((build / "compile_commands.json").read_text())
+        self.commands = {}
+        for entry in entries:
+            source = pathlib.Path(entry["file"]).resolve()
+            if source.parent == ROOT / folder and "CORE_MUTANTS" not in entry["command"]:
+                self.commands.setdefault(source, entry)
+
+    def compile(self):
+        """Compiles every file of the folder. Afterwards `mutants` are the ones that can be switched on."""
+        first = 1
+        files = []
+        for source in sorted(self.commands):
+            path = str(source.relative_to(ROOT))
+            found = branch_sites.Finder(path, source.read_text(), first)
+            first = found.next_number
+            files.append((source, found.sites))
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            kept = list(pool.map(lambda item: self._compile_file(*item), files))
+            own = list(pool.map(self._compile_own, ("switch.cc", "listener.cc")))
+        self.objects = own
+        for (source, sites), (good, obj) in zip(files, kept):
+            self.objects.append(obj)
+            for site in sites:
+                (self.mutants if site in good else self.left_out).extend(site.mutants)
+
+    def _compile_file(self, source, sites):
+        obj = self.work / (source.name + ".o")
+        if self._compiles(source, sites, obj):
+            return sites, obj
+        good = [site for site in sites if self._compiles(source, [site], None)]
+        if not self._compiles(source, good, obj):
+            raise RuntimeError(f"{source} does not compile with the sites that compile one by one")
+        return good, obj
+
+    def _compiles(self, source, sites, obj):
+        text = branch_sites.rewritten(source.read_text(), sites)
+        copy = self.work / source.name
+        copy.write_text(text)
+        entry = self.commands[source]
+        words = shlex.split(entry["command"])
+        words = words[: words.index("-o")]
+        words = [w for w in words if w not in ("-O3", "-O2", "-Werror", "-MD", "-Wall", "-Wextra")]
+        words += ["-O1", "-w", "-include", str(HERE / "switch.h"), "-iquote", str(source.parent)]
+        words += ["-c", str(copy)]
+        words += ["-o", str(obj)] if obj else ["-fsyntax-only"]
+        done = subprocess.run(words, cwd=entry["directory"], capture_output=True, check=False)
+        return done.returncode == 0
+
+    def _compile_own(self, name):
+        obj = self.work / (name + ".o")
+        entry = next(iter(self.commands.values()))
+        compiler = [w for w in shlex.split(entry["command"])[:2] if not w.startswith("-")]
+        words = [
+            *compiler,
+            "-std=c++20",
+            "-O1",
+            f"-I{ROOT}",
+            "-c",
+            str(HERE / name),
+            "-o",
+            str(obj),
+        ]
+        subprocess.run(words, check=True)
+        return obj
+
+    def link(self, program):
+        """The executable of the program over the objects with switches."""
+        asked = subprocess.run(
+            ["ninja", "-C", str(self.build), "-t", "commands", "-s", program.name],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        # The last command is the link: ": && c++ ... -o NAME libraries && :".
+        line = asked.stdout.strip().splitlines()[-1]
+        words = shlex.split(line.removeprefix(": &&").rsplit("&&", 1)[0])
+        out = self.work / pathlib.Path(program.name).name
+        at = words.index("-o")
+        words[at + 1] = str(out)
+        words[at:at] = [str(obj) for obj in self.objects]
+        done = subprocess.run(words, cwd=self.build, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr[-3000:])
+        return out

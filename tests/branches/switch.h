@@ -1,0 +1,38 @@
+// The switch in each error branch of a library that is built to have its branches broken one at a
+// time (tests/branches/run.py); included before everything else by the compiler's command line.
+//
+// Which mutant is on, if any, is read once from the environment. What a switch says while none is
+// on is what the source says. Each notes that it was asked in a way in which its mutant would have
+// changed the answer. Any thread may ask; cost: two loads, and a store the first time.
+#pragma once
+
+#include <atomic>
+
+namespace levee_branches {
+
+/// Mutants have the numbers 1 to kMost.
+constexpr int kMost = 1 << 14;
+/// 0: none.
+extern int broken;
+/// By number: whether a program came where the mutant makes a difference.
+extern std::atomic<unsigned char>* reached;
+
+inline void note(int number) noexcept {
+  if (reached[number].load(std::memory_order_relaxed) == 0)
+    reached[number].store(1, std::memory_order_relaxed);
+}
+
+/// The condition of a branch. Mutant `number` ignores that it holds, the next one that it does not.
+inline bool holds(int number, bool condition) noexcept {
+  const int makes_a_difference = condition ? number : number + 1;
+  note(makes_a_difference);
+  return condition != (makes_a_difference == broken);
+}
+
+/// Whether a statement is executed.
+inline bool runs(int number) noexcept {
+  note(number);
+  return number != broken;
+}
+
+}  // namespace levee_branches
