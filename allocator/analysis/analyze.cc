@@ -151,6 +151,9 @@ void Pass::read_header() {
   facts_.start_ns = bounded(header.start);
   if (coverage.dropped_events > 0 || facts_.start_ns == 0) {
     facts_.start_ns = bounded(coverage.first);
+  } else if (coverage.events > 0) {
+    // Phases and marks may be older than the event that recording began with.
+    facts_.start_ns = std::min(facts_.start_ns, bounded(coverage.first));
   }
   facts_.start_unix_ns = header.unix_ns(Nanos{static_cast<std::int64_t>(facts_.start_ns)});
   facts_.end_ns = std::max(facts_.start_ns, bounded(coverage.last));

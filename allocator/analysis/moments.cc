@@ -100,7 +100,7 @@ MemoryMoment describe_moment(const TraceFacts& facts, std::uint32_t device, std:
 std::string origin_text(const TraceFacts& facts, const BlockRecord& block, Origin origin) {
   if (origin == Origin::kPhase) return facts.phase_path(block.phase);
   const std::string& stack = facts.name_of(block.context);
-  if (stack.empty()) return "no stack recorded";
+  if (stack.empty()) return "no stack: taken on misses only, or of every request with --stacks";
   // The three innermost frames tell callers apart well enough for a line of a table.
   std::string out;
   std::size_t begin = 0;

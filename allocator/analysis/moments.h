@@ -27,8 +27,8 @@ MemoryMoment describe_moment(const TraceFacts& facts, std::uint32_t device, std:
                              const std::vector<const BlockRecord*>& live);
 
 enum class Origin : std::uint8_t { kPhase, kStack };
-/// "train/forward", or the innermost frames of the stack; what is missing is said ("no stack
-/// recorded").
+/// "train/forward", or the innermost frames of the stack; where there is none it says
+/// why (stacks are not taken of every request; `kNoPythonFrame` of the Python module).
 std::string origin_text(const TraceFacts& facts, const BlockRecord& block, Origin origin);
 
 /// Live bytes by origin, largest first, at most `max`.

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 
 #include "allocator/base/clock.h"
@@ -32,12 +31,6 @@ std::string command_line() {
   return text;
 }
 
-std::int64_t wall_time_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 void* TraceRecorder::run_writer(void* self) {
@@ -62,8 +55,8 @@ bool TraceRecorder::open_file() {
   header.rank = options_.rank;
   header.local_rank = options_.local_rank;
   header.world_size = options_.world_size;
-  header.start = base::Clock::now();
-  header.start_unix_ns = wall_time_ns();
+  header.start = start_;
+  header.start_unix_ns = start_unix_ns_;
   header.clock = base::Clock::is_replaced() ? "modelled" : "monotonic";
   header.host = facts.host;
   header.program = command_line();

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "allocator/base/check.h"
 #include "allocator/base/clock.h"
@@ -34,6 +35,12 @@ constexpr bool starts_recording(EventKind kind) {
 
 std::uint64_t this_thread_id() {
   return static_cast<std::uint64_t>(::syscall(SYS_gettid));
+}
+
+std::int64_t wall_time_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 std::uint64_t clock_stamp() {
@@ -132,7 +139,7 @@ void TraceRecorder::store_slow(Event event, bool needs_stamp) noexcept {
     if (needs_stamp) event.time_ns = clock_stamp();
     needs_stamp = false;
     if (starts_recording(event.kind())) {
-      start_writer();
+      start_writer(Nanos{static_cast<std::int64_t>(event.time_ns)});
     } else if (keep_early(*log, event)) {
       return;
     }
@@ -192,9 +199,12 @@ bool TraceRecorder::keep_early(ThreadLog& log, const Event& event) noexcept {
   return true;
 }
 
-void TraceRecorder::start_writer() noexcept {
+void TraceRecorder::start_writer(Nanos first_event) noexcept {
   Phase expected = Phase::kIdle;
   if (!phase_.compare_exchange_strong(expected, Phase::kStarting)) return;
+  const Nanos now = base::Clock::now();
+  start_ = std::min(first_event, now);
+  start_unix_ns_ = wall_time_ns() - (now - start_).value;
   bool uses_ticks = options_.stamps == StampSource::kAuto && ticks_are_usable();
   if (uses_ticks && base::Clock::is_replaced()) {
     const std::int64_t* ahead = base::Clock::ahead();

@@ -113,7 +113,7 @@ class TraceRecorder final : public Recorder {
   ThreadLog* current_log_slow() noexcept;
   ThreadLog* claim_log() noexcept;
   bool keep_early(ThreadLog& log, const Event& event) noexcept;
-  void start_writer() noexcept;
+  void start_writer(Nanos first_event) noexcept;
   void turn_off(std::string_view sentence) noexcept;
   void tell(std::string_view sentence) const noexcept;
   void become_child() noexcept;
@@ -154,7 +154,9 @@ class TraceRecorder final : public Recorder {
   ChunkPool pool_;
   std::vector<ThreadLog> logs_;
   NameTable names_;
-  pthread_t writer_thread_{};  // set before kRunning
+  Nanos start_;  // of the event that started the writer, which opens the file later
+  std::int64_t start_unix_ns_ = 0;  // the same moment
+  pthread_t writer_thread_{};       // set, as the two above, before kRunning
   std::atomic<bool> has_writer_{false};
 
   base::Mutex activity_mutex_;

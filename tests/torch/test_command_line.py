@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,34 @@ def test_run_leaves_a_script_as_it_is(run, tmp_path: Path) -> None:
     assert said["file"] == said["main"] == str(tmp_path / "program.py")
     assert said["path"] == str(tmp_path)
     assert list(tmp_path.glob("*.levee")), "no recording was written"
+
+
+def test_each_block_has_a_stack_or_the_reason_why_not(run, tmp_path: Path) -> None:
+    run(
+        """
+import torch
+
+def weights():
+    return torch.randn(1 << 20, device="cuda", requires_grad=True)
+
+(weights() * 2).sum().backward()  # gradients come from autograd's thread, which runs no Python
+torch.cuda.synchronize()
+""",
+        python=(*LEVEE_RUN, "--stacks"),
+    )
+    (recording,) = tmp_path.glob("*.levee")
+    out = tmp_path / "snapshot.pickle"
+    launch(
+        [sys.executable, "-m", "levee", "export", recording, "--to", "memory_viz", "-o", out],
+        cwd=tmp_path,
+    )
+    snapshot = pickle.loads(out.read_bytes())
+    events = [e for trace in snapshot["device_traces"] for e in trace if e["action"] == "alloc"]
+    assert events
+    innermost = [event["frames"][0] for event in events]
+    assert {"weights"} & {frame["name"] for frame in innermost}
+    reasons = [frame["filename"] for frame in innermost if frame["line"] == 0]
+    assert reasons and all(text.startswith("(no Python frame") for text in reasons)
 
 
 def test_run_a_module_of_a_package(run, tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ std::string walk(int max_frames) {
     frame = back;
   }
   Py_XDECREF(frame);
-  if (!out.empty()) out.pop_back();
+  if (out.empty()) return kNoPythonFrame;
+  out.pop_back();
   return out;
 }
 
@@ -50,9 +51,11 @@ void stop_python_stacks() {
 }
 
 std::string python_stack(int max_frames) {
-  if (Py_IsInitialized() == 0 || g_is_ending.load(std::memory_order_relaxed)) return {};
+  if (Py_IsInitialized() == 0 || g_is_ending.load(std::memory_order_relaxed)) {
+    return kPythonIsEnding;
+  }
   // A thread without a state of its own has no Python frames; making one would only cost.
-  if (PyGILState_GetThisThreadState() == nullptr) return {};
+  if (PyGILState_GetThisThreadState() == nullptr) return kNoPythonFrame;
   const PyGILState_STATE gil = PyGILState_Ensure();
   PyObject* type = nullptr;
   PyObject* value = nullptr;

@@ -31,8 +31,7 @@ Runtime& started_runtime() {
 }
 
 ContextId capture_python_stack() {
-  const std::string frames = python_stack();
-  return frames.empty() ? ContextId{} : started_runtime().intern_stack(frames);
+  return started_runtime().intern_stack(python_stack());
 }
 
 /// Nanoseconds for one raw_alloc and raw_delete of PyTorch's current allocator, whichever it is.

@@ -37,6 +37,23 @@ TEST(Analyze, CurvesFollowPagesAndBlocks) {
   EXPECT_TRUE(facts.completeness.remarks.empty());
 }
 
+// A phase may be older than the event that recording began with; the time axis begins with it.
+TEST(Analyze, TheAxisBeginsWithTheEarliestEvent) {
+  TraceBuilder trace;
+  trace.mutable_header().start = 5_us;
+  trace.mutable_header().start_unix_ns = 1'000'005'000;
+  trace.at(2_us).create(8_MiB).alloc(0x10, 4_MiB);
+  trace.at(7_us).free(0x10, 4_MiB);
+  const TraceFacts facts = analyze(trace);
+  EXPECT_EQ(facts.start_ns, 2000U);
+  EXPECT_EQ(facts.start_unix_ns, 1'000'002'000);
+
+  TraceBuilder later;
+  later.mutable_header().start = 5_us;
+  later.at(9_us).create(8_MiB);
+  EXPECT_EQ(analyze(later).start_ns, 5000U);
+}
+
 TEST(Analyze, SegmentsCountAsReserved) {
   TraceBuilder trace;
   trace.at(1_us).emit(EventKind::kSegmentAlloc, 0x7000, 20 << 20);
@@ -149,7 +166,7 @@ TEST(Analyze, HoldersOfThePeakAreListedByPhaseAndStack) {
   ASSERT_EQ(device.holders_by_stack.size(), 2U);
   EXPECT_EQ(device.holders_by_stack[0].origin,
             "model.py:10 forward < train.py:5 step < main.py:1 main");
-  EXPECT_EQ(device.holders_by_stack[1].origin, "no stack recorded");
+  EXPECT_EQ(device.holders_by_stack[1].origin.substr(0, 9), "no stack:");
 }
 
 TEST(Analyze, StartsFromTheStateOfAFileThatBeginsInTheMiddle) {

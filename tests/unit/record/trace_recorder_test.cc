@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <thread>
@@ -113,6 +114,31 @@ TEST_F(TraceRecorderTest, WhatIsOpenWhenRecordingBeginsIsInTheFile) {
   EXPECT_EQ(reader->coverage().ending, TraceEnding::kCut) << "still being written";
   recorder->finish();
   EXPECT_EQ(read(options.path)->coverage().ending, TraceEnding::kComplete);
+}
+
+// Who opens the file comes later: a start of then would put the first blocks before the beginning.
+TEST_F(TraceRecorderTest, RecordingBeginsWithTheEventThatStartedIt) {
+  for (StampSource stamps : {StampSource::kAuto, StampSource::kClock}) {
+    options.stamps = stamps;
+    options.path = (folder / (stamps == StampSource::kAuto ? "ticks" : "clock")).string();
+    const Nanos before = base::Clock::now();
+    {
+      const auto recorder = TraceRecorder::create(options);
+      recorder->record(EventKind::kAlloc, {}, 0x1000, kSizes);
+      recorder->record(EventKind::kFree, {}, 0x1000, kSizes);
+      recorder->finish();
+    }
+    const auto reader = read(options.path);
+    ASSERT_NE(reader, nullptr);
+    const std::vector<TraceEvent> events = all(*reader);
+    ASSERT_FALSE(events.empty());
+    const TraceHeader& header = reader->header();
+    EXPECT_EQ(header.start.value, static_cast<std::int64_t>(events.front().event.time_ns));
+    EXPECT_GE(header.start, before);
+    const auto wall = std::chrono::system_clock::now().time_since_epoch();
+    const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count();
+    EXPECT_NEAR(static_cast<double>(since - header.unix_ns(base::Clock::now())), 0, 50e6);
+  }
 }
 
 TEST_F(TraceRecorderTest, EventsOfManyThreadsAreCompleteAndInOrder) {
