@@ -153,7 +153,7 @@ GpuModel::State::State(ModelConfig the_config)
       memory(config.devices, config.address_space),
       hazards(config.judge),
       uses(
-          order,
+          order, config.sees_all_work,
           [this](std::uint64_t number) {
             Capture* capture = find_capture(number);
             return capture == nullptr ? nullptr : &capture->order;

@@ -71,6 +71,10 @@ struct ModelConfig {
   ClockMode clock = ClockMode::kManual;
   AddressSpaceMode address_space = AddressSpaceMode::kNumbers;
   JudgeMode judge = JudgeMode::kAbort;
+  /// Every piece of work goes through the model, so that an owner's use ends with the last work on
+  /// its stream. Otherwise (tests that note uses and enqueue nothing) an owner is taken to work
+  /// until it gives back.
+  bool sees_all_work = false;
   bool report_leaks = true;  ///< shut_down() and the destructor report what is still held
   Nanos endless_wait{600'000'000'000};  ///< a blocking call that would wait longer is a
                                         ///< kEndlessWait and returns kTimeout

@@ -307,6 +307,7 @@ Status GpuModel::enqueue(DeviceId device, StreamId id, CallKind kind, const Work
     }
     s.queue_behind_legacy(*stream);
     count_work(*stream, work.overlaps_predecessor);
+    s.order.stamp(stream->index);
     if (s.is_judging()) s.note_touches(*stream, work);
     s.run_work(*stream, work, std::max(s.clock.now(), stream->tail));
     if (is_blocking(kind)) {
@@ -377,6 +378,7 @@ Status GpuModel::enqueue_together(std::span<const StreamOn> members, CallKind ki
     part.effect = nullptr;
     for (Stream* stream : streams) {
       count_work(*stream, false);
+      s.order.stamp(stream->index);
       s.run_work(*stream, part, start);
       part.on_complete = nullptr;
     }

@@ -21,7 +21,7 @@ void Order::remove_stream(Index stream) {
   Stream& s = streams_[stream];
   const Tick next = s.fresh ? s.tick + 1 : s.tick;
   s = Stream{};
-  s.tick = next;
+  s.tick = s.first_tick = next;
   free_.push_back(stream);
 }
 

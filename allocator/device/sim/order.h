@@ -42,12 +42,15 @@ class Order {
   Index add_stream();
   void remove_stream(Index stream);
 
-  /// The tick of a use made on `stream` now.
+  /// The tick of work enqueued on `stream` now.
   Tick stamp(Index stream) {
     Stream& s = streams_[stream];
     s.fresh = true;
+    s.last_stamp = s.tick;
     return s.tick;
   }
+  /// The tick of the last work that was enqueued on `stream`; 0 = none was.
+  Tick last_stamp(Index stream) const { return streams_[stream].last_stamp; }
   Point release(Index stream);
   void acquire(Index stream, const Point& point);
   void host_learn(const Point& point);
@@ -61,15 +64,23 @@ class Order {
     return stream < clock.size() && tick <= clock[stream];
   }
   bool host_knows(Index stream, Tick tick) const {
-    return stream < host_.size() && tick <= host_[stream];
+    return tick == 0 || (stream < host_.size() && tick <= host_[stream]);
+  }
+
+  /// Was a use stamped (stream, tick) made by the stream that has the number now? Numbers of
+  /// removed streams are given again.
+  bool is_by_present_stream(Index stream, Tick tick) const {
+    return tick >= streams_[stream].first_tick;
   }
 
   std::size_t size() const { return streams_.size(); }
 
  private:
   struct Stream {
-    Tick tick = 1;       ///< the present one
-    bool fresh = false;  ///< something happened in the present tick: nobody can have learnt of it
+    Tick tick = 1;        ///< the present one
+    Tick first_tick = 1;  ///< those below were another stream's
+    Tick last_stamp = 0;  ///< 0 = none was given
+    bool fresh = false;   ///< something happened in the present tick: nobody can have learnt of it
     Clock clock;
     std::shared_ptr<const Clock>
         shared;  ///< copy of `clock` that points hold; null when `clock` is newer

@@ -188,7 +188,8 @@ void UseMap::merge(Frame& frame, std::uint32_t begin, std::uint32_t end) {
 bool UseMap::is_spent(const Use& use) const {
   if (use.is_open()) return false;
   if (use.is_captured()) return captures_(use.op) == nullptr;
-  return order_.host_knows(use.stream, use.tick);
+  return order_.host_knows(use.stream, use.tick) ||
+         (use.is_one_of_two() && order_.host_knows(use.or_stream, use.or_tick));
 }
 
 bool UseMap::is_ordered(const Use& earlier, const NewUse& later) const {
@@ -200,6 +201,10 @@ bool UseMap::is_ordered(const Use& earlier, const NewUse& later) const {
     return later.capture.order->is_before(earlier.stream, earlier.tick, later.stream);
   }
   if (is_later_captured) return true;  // judged when the graph is launched
+  if (earlier.is_one_of_two() &&
+      order_.is_before(earlier.or_stream, earlier.or_tick, later.stream)) {
+    return true;
+  }
   if (order_.host_knows(earlier.stream, earlier.tick)) return true;
   if (earlier.stream == later.stream && earlier.is_touch() && later.op != 0 &&
       earlier.via != later.via) {
@@ -222,7 +227,8 @@ Use UseMap::make(const NewUse& use, std::uint32_t flags) const {
     result.op = use.capture.number;
     result.tick = use.capture.order->stamp(use.stream);
   } else {
-    result.tick = order_.stamp(use.stream);
+    result.tick =
+        use.kind == UseKind::kGiveBack ? end_of_use(use.stream) : order_.stamp(use.stream);
     result.op = (flags & Use::kTouch) != 0 ? use.op : 0;
   }
   return result;
@@ -353,31 +359,43 @@ void UseMap::restore(Frame& frame, std::uint32_t begin, std::uint32_t end, const
 
 void UseMap::give_back(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use) {
   const Span span = split(frame, begin, end);
-  const auto close = [this, &use](Use& open) {
+  // `launch`: the last launch over the bytes, or null.
+  const auto close = [this, &use](Use& open, const Use* launch) {
     open.flags &= ~static_cast<std::uint32_t>(Use::kOpen);
     if (!open.is_captured()) {
-      open.tick = order_.stamp(open.stream);
+      open.tick = end_of_use(open.stream);
     } else if (Order* order = captures_(open.op); order != nullptr) {
       open.tick = order->stamp(open.stream);
-    } else if (use.capture.number == 0) {
-      // What a capture left live was used by whoever gives it back: an output that was read.
+    } else if (use.capture.number == 0 && (launch != nullptr || open.op == 0)) {
+      // An output: the last launch wrote it, and who read it then is not told. The block's stream
+      // may have, and so may the launch's.
       open.flags &= ~static_cast<std::uint32_t>(Use::kCaptured);
       open.op = 0;
       open.stream = use.stream;
-      open.tick = order_.stamp(use.stream);
-    }  // else the closed use is spent, and dropped below
+      open.tick = end_of_use(use.stream);
+      if (launch != nullptr && order_.is_by_present_stream(launch->stream, launch->tick)) {
+        open.or_stream = launch->stream;
+        open.or_tick = end_of_use(launch->stream);
+      }
+    }  // else no work has run in it: the closed use is spent, and dropped below
   };
   for (std::size_t i = span.first; i < span.last; ++i) {
     Interval& interval = frame.intervals[i];
+    Use last_launch;
+    const bool was_launched = any_use(interval, [&last_launch](const Use& other) {
+      last_launch = other;
+      return other.is_launch();
+    });
+    const Use* launch = was_launched ? &last_launch : nullptr;
     bool was_open = false;
     if (interval.use.is_open()) {
-      close(interval.use);
+      close(interval.use, launch);
       was_open = true;
     }
     if (interval.extra != 0) {
       for (Use& more : extra_[interval.extra]) {
         if (!more.is_open()) continue;
-        close(more);
+        close(more, launch);
         was_open = true;
       }
     }
@@ -388,14 +406,17 @@ void UseMap::give_back(Frame& frame, std::uint32_t begin, std::uint32_t end, con
     // ordered after that.
     base::SmallVector<Use, 4> ends;
     any_use(interval, [&ends](const Use& other) {
-      if (!other.is_touch() && !other.is_captured()) ends.push_back(other);
+      if (!other.is_touch() && !other.is_captured() && !other.is_one_of_two())
+        ends.push_back(other);
       return false;
     });
     drop_uses(interval, use.via, [&](const Use& earlier) {
+      if (earlier.is_launch()) return false;
       if (is_spent(earlier)) return true;
       if (!earlier.is_touch() || earlier.is_captured()) return false;
       return std::any_of(ends.begin(), ends.end(), [&earlier](const Use& end_of_use) {
-        return end_of_use.stream == earlier.stream && end_of_use.via == earlier.via;
+        return end_of_use.stream == earlier.stream && end_of_use.via == earlier.via &&
+               end_of_use.tick >= earlier.tick;
       });
     });
   }
@@ -426,7 +447,7 @@ void UseMap::touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const N
       });
     }
     drop_uses(interval, use.via, [&](const Use& earlier) {
-      if (earlier.is_open()) return false;
+      if (earlier.is_open() || earlier.is_launch()) return false;
       if (is_spent(earlier)) return true;
       return earlier.stream == made.stream && earlier.via == made.via &&
              earlier.is_captured() == made.is_captured() &&
@@ -441,7 +462,7 @@ void UseMap::touch(Frame& frame, std::uint32_t begin, std::uint32_t end, const N
 void UseMap::note_launch(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
                          const Report& report) {
   const Span span = split(frame, begin, end);
-  const Use made = make(use, Use::kWrites);
+  const Use made = make(use, Use::kWrites | Use::kLaunch);
   bool reported = false;
   for (std::size_t i = span.first; i < span.last; ++i) {
     Interval& interval = frame.intervals[i];

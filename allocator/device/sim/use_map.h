@@ -5,13 +5,20 @@
 // each note means):
 //
 //   hand-out   every use in the bytes must be closed and ordered before the new owner's stream; it
-//   replaces them all, since
-//              whoever is ordered after the new owner is ordered after them
+//              replaces them all, since whoever is ordered after the new owner is ordered after
+//              them
 //   share      adds an open use of the same owner on another stream; checks nothing, its order is
-//   the owner's business give-back  closes the open uses: each is stamped with the present tick of
-//   its stream touch      one read or write by enqueued work. Checked against closed uses (two
-//   reads never conflict), and against an owner
-//              who holds the bytes at another address; added to the uses
+//              the owner's business
+//   give-back  closes the open uses: each is stamped with the present tick of its stream, or, where
+//              all work is seen, with the tick of the last work on it: a stream that captures, or
+//              that was synchronised with since, is not used by being given back from. What a
+//              capture left live was read by work that nobody tells of: on the block's stream, on
+//              the one that its graph was launched on last, or on one that was joined with either.
+//              So it gets both stamps, and a later use must be ordered after one of them. Before
+//              the first launch no work has run in it: there is nothing to be ordered after
+//   touch      one read or write by enqueued work. Checked against closed uses (two reads never
+//              conflict), and against an owner who holds the bytes at another address; added to
+//              the uses
 //
 // An *open* use has no end yet, so nothing can be ordered after it. A use that the host knows to be
 // complete is dropped when met. Uses on capturing streams do not run: they are checked among
@@ -43,7 +50,8 @@ struct Use {
     kWrites = 1,
     kOpen = 2,
     kCaptured = 4,
-    kTouch = 8,  ///< by one piece of work, whose number is `op`
+    kTouch = 8,    ///< by one piece of work, whose number is `op`
+    kLaunch = 16,  ///< by a graph's replay; stays, complete or not, until the bytes get a new owner
   };
   Order::Tick tick = 0;
   std::uint64_t via = 0;    ///< address that the first byte of the frame has in the mapping used
@@ -51,11 +59,15 @@ struct Use {
   std::uint32_t flags = 0;
   std::uint64_t op =
       0;  ///< touch: number of the work in its stream. Captured: number of the capture
+  Order::Tick or_tick = 0;  ///< not 0: it was there or here, and being after one is enough
+  Order::Index or_stream = 0;
 
   bool is_open() const { return (flags & kOpen) != 0; }
   bool is_captured() const { return (flags & kCaptured) != 0; }
   bool writes() const { return (flags & kWrites) != 0; }
   bool is_touch() const { return (flags & kTouch) != 0; }
+  bool is_launch() const { return (flags & kLaunch) != 0; }
+  bool is_one_of_two() const { return or_tick != 0; }
   friend bool operator==(const Use&, const Use&) = default;
 };
 
@@ -106,8 +118,13 @@ class UseMap {
   /// know it to be complete: the mapping at that address must stay until then.
   using Replaced = std::function<void(const Use&)>;
 
-  UseMap(Order& order, Captures captures, Replaced replaced)
-      : order_(order), captures_(std::move(captures)), replaced_(std::move(replaced)), extra_(1) {}
+  /// `sees_all_work`: see ModelConfig.
+  UseMap(Order& order, bool sees_all_work, Captures captures, Replaced replaced)
+      : order_(order),
+        sees_all_work_(sees_all_work),
+        captures_(std::move(captures)),
+        replaced_(std::move(replaced)),
+        extra_(1) {}
 
   /// Notes a use of the bytes [begin, end) of a frame. Reports at most one conflict.
   void note(Frame& frame, std::uint32_t begin, std::uint32_t end, const NewUse& use,
@@ -150,6 +167,10 @@ class UseMap {
   bool is_ordered(const Use& earlier, const NewUse& later) const;
   bool is_spent(const Use& use) const;
   Use make(const NewUse& use, std::uint32_t flags) const;
+  /// The tick in which an owner on `stream` who gives back now used the bytes last.
+  Order::Tick end_of_use(Order::Index stream) const {
+    return sees_all_work_ ? order_.last_stamp(stream) : order_.stamp(stream);
+  }
 
   template <typename Visit>
   bool any_use(const Interval& interval, Visit&& visit) const;
@@ -166,6 +187,7 @@ class UseMap {
   void merge(Frame& frame, std::uint32_t begin, std::uint32_t end);
 
   Order& order_;
+  const bool sees_all_work_;
   Captures captures_;
   Replaced replaced_;
   std::vector<Uses> extra_;  // place 0 is never used

@@ -42,6 +42,7 @@ ModelConfig model_config(const Settings& wanted, const LatencyTable& latency) {
   config.clock = device::sim::ClockMode::kHost;
   config.address_space = device::sim::AddressSpaceMode::kReal;
   config.judge = wanted.judge;
+  config.sees_all_work = true;
   config.report_leaks =
       false;  // frameworks end without freeing; that is not what the judge looks for here
   config.latency = latency;

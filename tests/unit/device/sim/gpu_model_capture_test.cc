@@ -434,6 +434,106 @@ TEST_F(CaptureTest, ARestoredBlockIsTheGraphsToWriteAndLiveAllTheSame) {
   EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kLiveTwice));
 }
 
+// PyTorch's graph trees: captured on one stream, launched and read on another.
+TEST_F(CaptureTest, AnOutputMayBeReadWhereItsGraphWasLaunchedLast) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  give_back(s1, block, 1_MiB);  // its allocator knows the stream of the capture alone
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  model.note_use(kGpu, block, 1_MiB, s1, UseKind::kRestore);
+  ASSERT_TRUE(model.synchronize_stream(kGpu, s2).ok());
+  touch(s2, block, 4_KiB);
+  ASSERT_TRUE(model.synchronize_stream(kGpu, s2).ok());
+  touch(s2, block,
+        4_KiB);  // the launch is complete by now, which is no reason to forget where it was
+  give_back(s1, block, 1_MiB);
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  EXPECT_THAT(take_hazards(), IsEmpty());
+}
+
+TEST_F(CaptureTest, WhatACaptureLeftLiveWasNotUsedBeforeTheFirstLaunch) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);  // a workspace: given back when the capture is over
+  const ExecId exec = exec_of(s1);
+  give_back(s1, block, 1_MiB);
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  hand_out(s1, block, 1_MiB);  // the launch on s2 may still run
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+}
+
+TEST_F(CaptureTest, AnOutputMayBeReadWhereItWasCaptured) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  order(s2, s1);
+  run(s1, 1_us);  // reads it, as nobody tells
+  run(s2, 1_us);  // something else
+  give_back(s1, block, 1_MiB);
+  hand_out(s1, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  give_back(s1, block, 1_MiB);
+}
+
+TEST_F(CaptureTest, WhoKnowsOnlyTheLaunchMayNotWriteOverAnOutputThatWasReadLater) {
+  const StreamId s3 = new_stream();
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  for (const bool by_launch : {true, false}) {
+    begin(s1);
+    hand_out(s1, block, 1_MiB);
+    const ExecId exec = exec_of(s1);
+    ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+    order(s2, s3);
+    run(s2, 1_us);  // reads it
+    give_back(s1, block, 1_MiB);
+    if (by_launch) {
+      ASSERT_TRUE(model.launch_graph(kGpu, s3, exec).ok());
+    } else {
+      hand_out(s3, block, 1_MiB);
+    }
+    EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse)) << by_launch;
+    ASSERT_TRUE(model.synchronize_device(kGpu).ok());
+    if (!by_launch) give_back(s3, block, 1_MiB);
+    ASSERT_TRUE(model.synchronize_device(kGpu).ok());
+  }
+}
+
+// Touches are told of: a copy that reads the output counts where it was enqueued.
+TEST_F(CaptureTest, AnOutputThatWasSeenToBeReadWhereItWasCapturedIsNotFreeForTheLaunch) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  order(s2, s1);
+  touch(s1, block, 4_KiB, /*writes=*/false);
+  give_back(s1, block, 1_MiB);
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+}
+
+TEST_F(CaptureTest, AnotherStreamWithTheNumberOfTheLastLaunchsStreamDidNotUseTheOutput) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  const StreamId launched = new_stream();
+  ASSERT_TRUE(model.launch_graph(kGpu, launched, exec).ok());
+  ASSERT_TRUE(model.synchronize_stream(kGpu, launched).ok());
+  ASSERT_TRUE(model.destroy_stream(launched).ok());
+  const StreamId other = new_stream();
+  give_back(s1, block, 1_MiB);
+  hand_out(other, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+}
+
 TEST_F(CaptureTest, ALaunchOverUnmappedBytesIsFound) {
   const auto pages = new_pages(1);
   const DeviceAddr base = map_run(pages);
@@ -471,6 +571,84 @@ TEST_F(CaptureTest, AnEagerUseBeforeTheCaptureMustBeOrderedBeforeTheLaunch) {
   const ExecId exec = exec_of(s1);
   EXPECT_THAT(take_hazards(), IsEmpty());
   ASSERT_TRUE(model.launch_graph(kGpu, s1, exec).ok());
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+}
+
+// ---- Where all work is seen, an owner's use ends with the last work on its stream
+
+class SeenWorkTest : public ModelTest {
+ protected:
+  static ModelConfig config() {
+    ModelConfig config = small_config();
+    config.sees_all_work = true;
+    return config;
+  }
+  SeenWorkTest() : ModelTest(config()) {}
+
+  ExecId captured_on_s1() { return model.instantiate(model.end_capture(kGpu, s1).value()).value(); }
+  const StreamId s1 = new_stream();
+  const StreamId s2 = new_stream();
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+};
+
+TEST_F(SeenWorkTest, WorkAfterTheOrderWasMadeIsNotOrdered) {
+  hand_out(s1, block, 1_MiB);
+  run(s1, 1_us);
+  order(s1, s2);
+  give_back(s1, block, 1_MiB);  // nothing ran on s1 since
+  hand_out(s2, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  run(s2, 1_us);
+  order(s2, s1);
+  run(s2, 1_us);
+  give_back(s2, block, 1_MiB);
+  hand_out(s1, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+  give_back(s1, block, 1_MiB);
+}
+
+TEST_F(SeenWorkTest, AnOwnerOnAStreamWithoutWorkHasNotUsedItsBytes) {
+  hand_out(s1, block, 1_MiB);
+  give_back(s1, block, 1_MiB);
+  hand_out(s2, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  give_back(s2, block, 1_MiB);
+}
+
+// PyTorch's graph trees: what a first, uncaptured run on the stream returned dies while the graph
+// is captured, which reuses the bytes and is launched elsewhere.
+TEST_F(SeenWorkTest, ABlockThatIsGivenBackWhileItsStreamCapturesWasUsedBefore) {
+  for (const bool is_joined : {true, false}) {
+    hand_out(s1, block, 1_MiB);
+    run(s1, 1_us);
+    if (is_joined) order(s1, s2);
+    ASSERT_TRUE(model.begin_capture(kGpu, s1, CaptureMode::kGlobal).ok());
+    run(s1, 1_us);  // captured: it does not run
+    give_back(s1, block, 1_MiB);
+    hand_out(s1, block, 1_MiB);
+    give_back(s1, block, 1_MiB);
+    const ExecId exec = captured_on_s1();
+    ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+    if (is_joined) {
+      EXPECT_THAT(take_hazards(), IsEmpty());
+    } else {
+      EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+    }
+    ASSERT_TRUE(model.synchronize_device(kGpu).ok());
+  }
+}
+
+TEST_F(SeenWorkTest, AnOutputThatWasReadWhereItsGraphWasLaunchedIsNotFreeElsewhere) {
+  const StreamId s3 = new_stream();
+  ASSERT_TRUE(model.begin_capture(kGpu, s1, CaptureMode::kGlobal).ok());
+  hand_out(s1, block, 1_MiB);
+  const ExecId exec = captured_on_s1();
+  run(s1, 1_us);
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  order(s2, s3);
+  run(s2, 1_us);  // reads it
+  give_back(s1, block, 1_MiB);
+  ASSERT_TRUE(model.launch_graph(kGpu, s3, exec).ok());
   EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
 }
 

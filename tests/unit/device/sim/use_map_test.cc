@@ -25,7 +25,7 @@ class UseMapTest : public ::testing::Test {
   const Order::Index b = order.add_stream();
   int conflicts = 0;
   int replaced = 0;
-  UseMap map{order, [](std::uint64_t) -> Order* { return nullptr; },
+  UseMap map{order, /*sees_all_work=*/false, [](std::uint64_t) -> Order* { return nullptr; },
              [this](const Use&) { ++replaced; }};
   Frame frame;
 };
