@@ -10,6 +10,7 @@ import dataclasses
 import json
 import pathlib
 import shlex
+import shutil
 import subprocess
 
 import branch_sites
@@ -82,6 +83,8 @@ class Folder:
         words += ["-O1", "-w", "-include", str(HERE / "switch.h"), "-iquote", str(source.parent)]
         words += ["-c", str(copy)]
         words += ["-o", str(obj)] if obj else ["-fsyntax-only"]
+        if obj and words[0] != "ccache" and shutil.which("ccache"):
+            words.insert(0, "ccache")
         done = subprocess.run(words, cwd=entry["directory"], capture_output=True, check=False)
         return done.returncode == 0
 

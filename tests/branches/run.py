@@ -23,6 +23,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from branch_programs import HERE, ROOT, Folder, Program
@@ -34,6 +35,7 @@ PROGRAMS = {
     "allocator/core": [
         Program("tests/unit/core/core_structures_test"),
         Program("tests/unit/core/core_parts_test"),
+        Program("tests/unit/core/core_faults_test"),
         Program("tests/unit/core/core_allocator_test"),
         Program("tests/hotpath/core_hotpath_test"),
         Program("tests/cases/cases_test"),
@@ -118,7 +120,10 @@ class Suite:
             "--gtest_fail_fast",
             "--gtest_brief=1",
         ]
-        words.append("--gtest_filter=" + select)
+        # The names of all cases of a program may be more than a command line holds.
+        flags = self.work / f"flags{threading.get_ident()}"
+        flags.write_text("--gtest_filter=" + select)
+        words.append(f"--gtest_flagfile={flags}")
         child = subprocess.Popen(
             words,
             cwd=ROOT,
@@ -184,6 +189,12 @@ def run_folder(arguments, name, equivalents):
         for mutant in folder.mutants
         if re.search(arguments.only, str(mutant)) and mutant.kind in arguments.kinds.split(",")
     ]
+    if arguments.again:
+        survivors = pathlib.Path(arguments.again).read_text().splitlines()
+        named = {line.split(": ", 1)[1] for line in survivors if line.startswith(("SURV", "NOT"))}
+        # The line may have moved since.
+        named = {re.sub(r":\d+:", ":", text, count=1) for text in named}
+        wanted = [m for m in wanted if re.sub(r":\d+:", ":", str(m), count=1) in named]
     if arguments.list:
         print(*wanted, *(f"does not compile: {mutant}" for mutant in folder.left_out), sep="\n")
         print(f"{name}: {len(wanted)} mutants, {len(folder.left_out)} do not compile")
@@ -238,6 +249,9 @@ def main():
     parser.add_argument("folders", nargs="*", help="all of " + ", ".join(PROGRAMS))
     parser.add_argument("--build", default="build/ci")
     parser.add_argument("--only", default="", help="mutants whose line of the list fits")
+    parser.add_argument(
+        "--again", default="", help="only the survivors that this output of a run names"
+    )
     parser.add_argument("--kinds", default="ignored,always,dropped")
     parser.add_argument("--jobs", type=int, default=2, help="so many at a time")
     parser.add_argument("--list", action="store_true", help="only name the mutants")

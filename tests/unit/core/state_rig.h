@@ -11,15 +11,18 @@
 #include "allocator/core/validate.h"
 #include "allocator/device/sim/gpu_model.h"
 #include "allocator/device/sim/sim_device.h"
+#include "tests/unit/core/scripted_device.h"
 
 namespace levee::core {
 
 class StateRig {
  public:
-  explicit StateRig(Bytes capacity = 256_MiB, Config config = {})
+  explicit StateRig(Bytes capacity = 256_MiB, Config config = {},
+                    record::Recorder* recorder = nullptr)
       : model(model_config(capacity)),
-        device(model, DeviceId{0}),
-        state(device, config, nullptr),
+        real(model, DeviceId{0}),
+        device(real),
+        state(device, config, recorder),
         placer(state),
         pages(state),
         slow_path(state, placer, pages) {
@@ -82,7 +85,8 @@ class StateRig {
   }
 
   device::sim::GpuModel model;
-  device::sim::SimDevice device;
+  device::sim::SimDevice real;
+  ScriptedDevice device;
   State state;
   Placer placer;
   PageWork pages;

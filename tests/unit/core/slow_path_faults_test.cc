@@ -1,0 +1,302 @@
+// What a miss does when the device refuses a part of it: what is tried next, and what is told.
+#include "allocator/core/slow_path.h"
+#include "tests/unit/core/state_rig.h"
+
+namespace levee::core {
+namespace {
+
+using device::Native;
+using device::sim::CallKind;
+using device::sim::Fault;
+
+Fault fail_always(CallKind kind, Native status = Native::kOutOfMemory) {
+  return Fault::fail_every(kind, 1, status);
+}
+
+Config config_of(double slack, StitchMode mode = StitchMode::kAlias) {
+  Config config;
+  config.slack = slack;
+  config.stitch = mode;
+  config.rebase = false;
+  return config;
+}
+
+// Blocks of 6 MiB, every other one given back.
+std::vector<DeviceAddr> scatter(StateRig& rig, int count, StreamId stream = StreamId{0}) {
+  std::vector<DeviceAddr> blocks;
+  for (int i = 0; i < count; ++i) blocks.push_back(rig.alloc(6_MiB, stream));
+  for (std::size_t i = 0; i < blocks.size(); i += 2) rig.free(blocks[i]);
+  return blocks;
+}
+
+Stats& stats(StateRig& rig) {
+  return rig.state.counters.stats();
+}
+
+// ---- Order
+
+TEST(SlowPathFaults, WithoutAnEventOrAFenceTheFailureIsToldAndNothingIsHandedOut) {
+  StateRig rig;
+  const StreamId side = rig.stream();
+  rig.free(rig.alloc(8_MiB, side));
+  rig.model.set_faults({Fault::fail_nth(CallKind::kRecordEvent, 1, Native::kInvalidHandle),
+                        Fault::fail_nth(CallKind::kSynchronizeDevice, 1, Native::kNotPermitted)});
+  const Result<Block> served = rig.slow_path.serve(rig.request(8_MiB), nullptr);
+  ASSERT_FALSE(served.ok());
+  EXPECT_EQ(served.status().native_code, static_cast<int>(Native::kNotPermitted));
+  EXPECT_EQ(stats(rig).num_emergencies, 0);
+  EXPECT_EQ(rig.state.counters.active(), 0_B);
+}
+
+TEST(SlowPathFaults, AnOrderThatFailsForWantOfMemoryIsAnEmergency) {
+  StateRig rig;
+  const StreamId side = rig.stream();
+  rig.free(rig.alloc(8_MiB, side));
+  rig.model.set_faults({Fault::fail_nth(CallKind::kRecordEvent, 1),
+                        Fault::fail_nth(CallKind::kSynchronizeDevice, 1)});
+  EXPECT_TRUE(rig.slow_path.serve(rig.request(8_MiB), nullptr).ok());
+  EXPECT_EQ(stats(rig).num_emergencies, 1);
+  EXPECT_EQ(stats(rig).num_alloc_retries, 1);
+}
+
+TEST(SlowPathFaults, PagesOfAnIdleStreamAreRoomForEveryOther) {
+  StateRig rig(256_MiB, config_of(0));
+  const StreamId side = rig.stream();
+  scatter(rig, 6, side);
+  const Bytes before = rig.state.space.reserved();
+  rig.alloc(18_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), before);
+  EXPECT_EQ(stats(rig).num_stitches, 1);
+}
+
+// ---- Pages for small blocks
+
+TEST(SlowPathFaults, APageForSmallBlocksThatIsRefusedComesFromAmongLargeOnes) {
+  StateRig rig;
+  const DeviceAddr large = rig.alloc(20_MiB);
+  rig.model.set_faults({Fault::fail_nth(CallKind::kCreateHandle, 1)});
+  EXPECT_FALSE(rig.alloc(700_B).is_null());
+  EXPECT_EQ(stats(rig).num_emergencies, 0);
+  Pool& pool = rig.state.pools.default_pool();
+  EXPECT_EQ(pool.small_refused_at, 20_MiB) << "not asked for again until something goes back";
+  rig.free(large);
+  rig.validate();
+}
+
+// ---- Address ranges
+
+TEST(SlowPathFaults, WithoutAddressesThereIsNoPool) {
+  StateRig rig;
+  rig.model.set_faults({fail_always(CallKind::kReserveRange)});
+  OomReport report;
+  EXPECT_EQ(rig.slow_path.serve(rig.request(4_MiB), &report).code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(report.cause, EmergencyCause::kMapFailed);
+  rig.model.set_faults({fail_always(CallKind::kReserveRange, Native::kNotSupported)});
+  const Result<Block> refused = rig.slow_path.serve(rig.request(4_MiB), &report);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(rig.calls(CallKind::kCreateHandle), 0U);
+}
+
+// A zone whose addresses are used up. Larger ranges are refused when it is made.
+class NarrowZone : public testing::TestWithParam<StitchMode> {
+ protected:
+  NarrowZone() : rig_(256_MiB, config_of(0, GetParam())) {
+    // 512 MiB are asked for, then half of that and so on: 8 MiB are granted.
+    rig_.model.set_faults({Fault::fail_window(CallKind::kReserveRange, 1, 6)});
+    first_ = rig_.alloc(8_MiB);
+    rig_.model.set_faults({});
+  }
+  StateRig rig_;
+  DeviceAddr first_;
+};
+
+TEST_P(NarrowZone, ThePoolGoesOnInANewOne) {
+  ASSERT_EQ(rig_.state.space.zone(rig_.state.pools.default_pool().primary).range_bytes, 8_MiB);
+  EXPECT_FALSE(rig_.alloc(8_MiB).is_null());
+  EXPECT_EQ(stats(rig_).num_emergencies, 0);
+  EXPECT_EQ(rig_.state.space.reserved(), 16_MiB);
+  rig_.validate();
+}
+
+TEST_P(NarrowZone, AndIfThereIsNoneThatIsSaidOnce) {
+  rig_.model.set_faults({fail_always(CallKind::kReserveRange)});
+  const std::uint64_t before = rig_.calls(CallKind::kReserveRange);
+  OomReport report;
+  EXPECT_EQ(rig_.slow_path.serve(rig_.request(8_MiB), &report).code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(report.cause, EmergencyCause::kMapFailed);
+  // 512 MiB down to 8, and the ladder's last look.
+  EXPECT_LE(rig_.calls(CallKind::kReserveRange) - before, 14U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stitch, NarrowZone, testing::Values(StitchMode::kAlias, StitchMode::kNone),
+                         [](const auto& one) {
+                           return one.param == StitchMode::kNone ? "none" : "alias";
+                         });
+
+// ---- Growth
+
+TEST(SlowPathFaults, GrowthThatCannotBeMappedIsToldAsThat) {
+  StateRig rig;
+  rig.alloc(4_MiB);
+  rig.model.set_faults({fail_always(CallKind::kMap)});
+  OomReport report;
+  EXPECT_EQ(rig.slow_path.serve(rig.request(8_MiB), &report).code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(report.cause, EmergencyCause::kMapFailed);
+  EXPECT_EQ(rig.state.space.reserved(), 4_MiB);
+  rig.validate();
+}
+
+TEST(SlowPathFaults, ThePartThatAStitchLacksCannotBeMapped) {
+  StateRig rig(256_MiB, config_of(0));
+  scatter(rig, 6);
+  rig.model.set_faults({fail_always(CallKind::kMap)});
+  OomReport report;
+  EXPECT_EQ(rig.slow_path.serve(rig.request(40_MiB), &report).code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(report.cause, EmergencyCause::kMapFailed);
+  rig.validate();
+}
+
+TEST(SlowPathFaults, AStitchThatIsRefusedIsGrownAround) {
+  StateRig rig(256_MiB, config_of(0));
+  scatter(rig, 6);
+  rig.model.set_faults({Fault::fail_nth(CallKind::kMap, 1)});
+  rig.alloc(18_MiB);
+  EXPECT_EQ(stats(rig).num_emergencies, 0);
+  EXPECT_EQ(stats(rig).num_stitches, 0);
+  EXPECT_EQ(rig.state.space.reserved(), 54_MiB);
+  rig.validate();
+}
+
+TEST(SlowPathFaults, AStitchThatIsRefusedWhereNothingCanGrowIsToldAsThat) {
+  StateRig rig(256_MiB, config_of(0));
+  scatter(rig, 6);
+  rig.model.set_faults({fail_always(CallKind::kMap)});
+  OomReport report;
+  EXPECT_EQ(rig.slow_path.serve(rig.request(18_MiB), &report).code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(report.cause, EmergencyCause::kMapFailed);
+}
+
+// Whether a little more memory saves a stitch: two free runs, the longer a page short.
+class Slack : public testing::Test {
+ protected:
+  Slack() : rig_(256_MiB, config_of(0.2)) {
+    const DeviceAddr first = rig_.alloc(10_MiB);
+    rig_.alloc(6_MiB);
+    const DeviceAddr last = rig_.alloc(12_MiB);
+    rig_.alloc(6_MiB);
+    rig_.free(first);
+    rig_.free(last);
+  }
+  StateRig rig_;
+};
+
+TEST_F(Slack, ItDoes) {
+  const std::uint64_t created = rig_.calls(CallKind::kCreateHandle);
+  rig_.alloc(14_MiB);
+  EXPECT_EQ(rig_.calls(CallKind::kCreateHandle), created + 1);
+  EXPECT_EQ(stats(rig_).num_stitches, 1) << "the page lies at the end, the run in the middle";
+  rig_.validate();
+}
+
+TEST_F(Slack, AndWhereTheDeviceRefusesThereIsTheStitch) {
+  rig_.model.set_faults({fail_always(CallKind::kCreateHandle)});
+  rig_.alloc(14_MiB);
+  EXPECT_EQ(stats(rig_).num_stitches, 1);
+  EXPECT_EQ(stats(rig_).num_emergencies, 0);
+  EXPECT_EQ(rig_.state.space.reserved(), 34_MiB);
+}
+
+// ---- The ladder
+
+TEST(SlowPathFaults, AWaitThatFailsIsNoReasonToTryAgain) {
+  StateRig rig(64_MiB);
+  const StreamId side = rig.stream();
+  const DeviceAddr small = rig.alloc(700_B);
+  {
+    PoolGuard guard(rig.state);
+    ASSERT_TRUE(rig.placer.record_use(small, rig.state.stream_index(side)).ok());
+  }
+  rig.work(side, 5_ms);
+  rig.free(small);
+  rig.model.set_faults(
+      {fail_always(CallKind::kSynchronizeEvent), fail_always(CallKind::kSynchronizeDevice)});
+  EXPECT_FALSE(rig.slow_path.serve(rig.request(64_MiB), nullptr).ok());
+  EXPECT_EQ(rig.calls(CallKind::kMemoryInfo), 3U)
+      << "small, large, and the report: one attempt, not two";
+}
+
+TEST(SlowPathFaults, AfterMappingFailedAFreshStartWithAllPagesIsTried) {
+  StateRig rig(64_MiB, config_of(0));
+  rig.free(rig.alloc(8_MiB));
+  rig.model.set_faults({Fault::fail_nth(CallKind::kMap, 1)});
+  EXPECT_FALSE(rig.alloc(12_MiB).is_null());
+  EXPECT_EQ(stats(rig).num_emergencies, 1);
+  EXPECT_EQ(stats(rig).num_alloc_retries, 1);
+  rig.validate();
+}
+
+TEST(SlowPathFaults, PagesThatCannotGoBackHelpNobody) {
+  for (Backing backing : {Backing::kPages, Backing::kSegments}) {
+    StateRig rig(64_MiB);
+    PoolIndex asking = kDefaultPool;
+    if (backing == Backing::kSegments) {
+      PoolGuard guard(rig.state);
+      asking = rig.state.pools.find_or_add(PoolId{0, 9}, backing).index;
+    }
+    rig.free(rig.alloc(40_MiB));
+    rig.model.set_faults({fail_always(CallKind::kReleaseHandle, Native::kNotPermitted)});
+    OomReport report;
+    EXPECT_EQ(
+        rig.slow_path
+            .serve(rig.request(backing == Backing::kPages ? 70_MiB : 50_MiB, StreamId{0}, asking),
+                   &report)
+            .code(),
+        StatusCode::kOutOfMemory);
+    EXPECT_EQ(report.rungs[4].rung, LadderRung::kCachedHandles);
+    EXPECT_EQ(report.rungs[4].freed, 0_B);
+    rig.model.set_faults({});
+    EXPECT_EQ(rig.state.space.reserved(), 40_MiB);
+    rig.validate();
+  }
+}
+
+TEST(SlowPathFaults, ThePoolsLimitIsNamedWhereItIsWhatStandsInTheWay) {
+  StateRig rig(256_MiB, config_of(0));
+  PoolIndex index;
+  {
+    PoolGuard guard(rig.state);
+    Pool& pool = rig.state.pools.find_or_add(PoolId{0, 9}, Backing::kPages);
+    pool.limit = 20_MiB;
+    index = pool.index;
+  }
+  scatter(rig, 8);  // free pages that the limit forbids
+  rig.alloc(12_MiB, StreamId{0}, index);
+  OomReport report;
+  EXPECT_EQ(rig.slow_path.serve(rig.request(12_MiB, StreamId{0}, index), &report).code(),
+            StatusCode::kOutOfMemory);
+  EXPECT_EQ(report.cause, EmergencyCause::kPoolLimitReached);
+  EXPECT_EQ(report.limit_bytes, 20_MiB);
+}
+
+// ---- Segments
+
+TEST(SlowPathFaults, ASegmentThatIsRefusedIsAskedForInItsLeastSize) {
+  Config config;
+  config.backing = Backing::kSegments;
+  StateRig rig(256_MiB, config);
+  rig.model.set_faults({Fault::fail_nth(CallKind::kMalloc, 1)});
+  rig.alloc(3_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), 4_MiB);
+  EXPECT_EQ(stats(rig).num_emergencies, 0);
+  // What is no want of memory is told at once.
+  rig.model.set_faults({fail_always(CallKind::kMalloc, Native::kNotPermitted)});
+  const std::uint64_t before = rig.calls(CallKind::kMalloc);
+  const Result<Block> refused = rig.slow_path.serve(rig.request(5_MiB), nullptr);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().native_code, static_cast<int>(Native::kNotPermitted));
+  EXPECT_EQ(rig.calls(CallKind::kMalloc), before + 1);
+}
+
+}  // namespace
+}  // namespace levee::core
