@@ -91,6 +91,15 @@ def test_quick_leaves_out_sanitizers_and_fuzzers_alone(checkout: Checkout):
     assert "[6/6]" in result.stdout
 
 
+def test_the_time_of_the_fuzzers_is_an_option(checkout: Checkout):
+    assert checkout.run("--fuzz", "7").returncode == 0
+    assert checkout.calls()[-1] == "dev fuzz 7"
+    for bad in ("0", "soon", ""):
+        refused = checkout.run("--fuzz", bad)
+        assert refused.returncode != 0
+        assert refused.stderr.count("\n") == 1 and "number of seconds" in refused.stderr
+
+
 def test_the_last_lines_are_those_of_ctest_and_pytest(checkout: Checkout):
     lines = checkout.run().stdout.splitlines()
     assert lines[-5:] == [
