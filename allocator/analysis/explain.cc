@@ -210,11 +210,10 @@ std::vector<std::string> advice(const TraceFacts& facts) {
       }
       if (calls > 0 && facts.storms.empty()) {
         out.push_back(fmt::format(
-            "{} after the first {} steps, in {}: live memory kept making new maxima, or sizes "
-            "never "
+            "{} after the first {}, in {}: live memory kept making new maxima, or sizes never "
             "settled.",
             counted(calls, "driver memory call was made", "driver memory calls were made"),
-            kWarmUpSteps, counted(steps, "step", "steps")));
+            counted(kWarmUpSteps, "step", "steps"), counted(steps, "step", "steps")));
       }
     }
     if (device.idle.allocator_ns * 100 > device.idle.kernel_ns + device.idle.idle_ns &&

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "allocator/analysis/text.h"
+
 namespace levee::replay {
 
 namespace {
@@ -28,10 +30,8 @@ std::string Completeness::sentence() const {
     text += sentence;
   };
   if (!starts_at_beginning) {
-    say(
-        fmt::format("The recording begins in mid-run: {} block{} of {} {} live already and placed "
-                    "first.",
-                    live_at_start_count, live_at_start_count == 1 ? "" : "s",
+    say(fmt::format("The recording begins in mid-run: {} of {} {} live already and placed first.",
+                    analysis::counted(live_at_start_count, "block", "blocks"),
                     size_text(live_at_start), live_at_start_count == 1 ? "was" : "were"));
   }
   if (unnamed_live.value != 0) {
@@ -39,18 +39,22 @@ std::string Completeness::sentence() const {
                     size_text(unnamed_live)));
   }
   if (unknown_frees != 0) {
-    say(fmt::format("{} frees belong to blocks that the recording never saw; they are left out.",
-                    unknown_frees));
+    say(fmt::format("{} that the recording never saw.",
+                    analysis::counted(unknown_frees, "free is left out, of a block",
+                                      "frees are left out, of blocks")));
   }
   if (repeated_ids != 0) {
-    say(fmt::format(
-        "{} allocations came at addresses that were still live; the frees between are missing.",
-        repeated_ids));
+    say(fmt::format("{} still live; what was freed between is missing.",
+                    analysis::counted(repeated_ids, "allocation came at an address that was",
+                                      "allocations came at addresses that were")));
   }
   if (lost_events != 0)
-    say(fmt::format("The recording itself says that it lost {} events.", lost_events));
+    say(fmt::format("The recording itself says that it lost {}.",
+                    analysis::counted(lost_events, "event", "events")));
   if (dropped_requests != 0)
-    say(fmt::format("{} requests of impossible size are left out.", dropped_requests));
+    say(fmt::format("{} left out.",
+                    analysis::counted(dropped_requests, "request of impossible size is",
+                                      "requests of impossible size are")));
   for (const std::string& sentence : notes) say(sentence);
   return text;
 }

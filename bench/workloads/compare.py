@@ -27,6 +27,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from levee import _format as fmt
+from levee.errors import LeveeError
+
 from . import WORKLOADS
 from .cli import ALLOCATORS, has_real_gpu
 
@@ -201,7 +204,7 @@ def run_all(runs: list[Run], options: argparse.Namespace, simulated: bool, title
         / jobs
     )
     print(
-        f"{title}: {len(runs)} runs of {options.steps} steps, {jobs} at a time, "
+        f"{title}: {fmt.counted(len(runs), 'run', 'runs')} of {options.steps} steps, {jobs} at a time, "
         f"about {max(1, round(seconds / 60))} min",
         flush=True,
     )
@@ -262,7 +265,8 @@ def row(run: Run, limited: Run | None) -> list[str]:
         small = limited.result
         if small["finished"]:
             cells.append(
-                f"finishes, {small['emergencies']} emergencies, {calls(small['memory_calls_per_step'])} calls a step"
+                f"finishes, {fmt.counted(small['emergencies'], 'emergency', 'emergencies')}, "
+                f"{calls(small['memory_calls_per_step'])} calls a step"
             )
         else:
             cells.append(f"DIES: out of memory in step {small['steps']}")
@@ -313,22 +317,16 @@ def pictures(runs: list[Run], options: argparse.Namespace) -> list[Path]:
 
 
 def export_tensorboard(runs: list[Run], folder: Path) -> None:
-    """One TensorBoard run a levee trace, named like the run."""
+    """One TensorBoard run a levee trace, named like the run; all of them in one folder, for one TensorBoard."""
+    from levee import export
+
     for run in runs:
         trace = run.files.get("trace")
         if run.result and trace and trace.exists():
-            line = [
-                sys.executable,
-                "-m",
-                "levee",
-                "export",
-                str(trace),
-                "--to",
-                "tensorboard",
-                "-o",
-                str(folder / run.name),
-            ]
-            subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
+            try:
+                export(trace, "tensorboard", folder / run.name)
+            except LeveeError as error:
+                run.error = str(error)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -371,6 +369,10 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"Device: {results[0]['device'] if results else 'none'}. Files in {options.out}/:")
     for path in (options.out / "results.json", options.out / "table.md", *written):
         print(f"  {path}")
+    if options.tensorboard:
+        print(
+            f"The recordings of levee's runs side by side: tensorboard --logdir {options.tensorboard}"
+        )
     failed = [r for r in (*whole, *limited) if r.error]
     for run in failed:
         print(f"{run.name} failed: {run.error}", file=sys.stderr)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.view
 
@@ -170,3 +174,45 @@ def test_comparison_as_a_picture(traces, tmp_path, levee):
     assert code == 0, err
     assert out.read_bytes().startswith(b"\x89PNG")
     assert out.stat().st_size < 200_000
+
+
+def test_the_legend_of_the_picture_covers_no_line(traces, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    from levee import compare
+    from matplotlib import pyplot
+
+    figures = []
+    monkeypatch.setattr(pyplot, "close", figures.append)
+    sources = [
+        (f"{job}: {name}", traces["calm"]) for job in ("a", "b") for name in ("native", "levee")
+    ]
+    compare.write_png(sources, tmp_path / "c.png")
+    for axis in figures[0].axes:
+        assert not axis.get_window_extent().overlaps(axis.get_legend().get_window_extent())
+
+
+def test_the_benchmark_counts_in_words_and_makes_one_folder_for_tensorboard(
+    traces, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from bench.workloads import compare
+
+    result = {
+        "finished": True,
+        "peak_allocated": 1 << 30,
+        "peak_reserved": 1 << 30,
+        "ratio": 1.0,
+        "emergencies": 1,
+        "retries": 0,
+        "memory_calls_per_step": 0.0,
+    }
+    runs = [compare.Run(name, "levee", result=dict(result)) for name in ("decoder", "lora")]
+    assert compare.row(*runs)[-1] == "finishes, 1 emergency, 0.0 calls a step"
+    runs[1].result["emergencies"] = 3
+    assert "3 emergencies" in compare.row(*runs)[-1]
+    for run in runs:
+        run.files["trace"] = traces["calm"]
+    compare.export_tensorboard(runs, tmp_path / "logs")
+    assert capfd.readouterr() == ("", "")
+    assert sorted(f.name for f in (tmp_path / "logs").iterdir()) == ["decoder-levee", "lora-levee"]
+    assert all((tmp_path / "logs" / run.name / "levee_view").is_dir() for run in runs)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -280,6 +281,21 @@ class LintTest(unittest.TestCase):
         for name, changes in HARMLESS.items():
             with self.subTest(tree=name):
                 self.assertEqual([str(f) for f in findings_of(changes)], [])
+
+    def test_what_a_run_left_in_the_tree_is_not_looked_at_but_new_sources_are(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            readme = CLEAN["README.md"] + "It writes `levee_traces/PROGRAM-PID.levee`.\n"
+            for path, text in {**CLEAN, "README.md": readme}.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text, encoding="utf-8")
+            for command in (["init", "-q"], ["add", "."]):
+                subprocess.run(["git", "-C", folder, *command], check=True)
+            (root / "levee_traces").mkdir()
+            (root / "levee_traces/train-7.levee").write_bytes(b"LEVEE")
+            self.assertEqual([str(f) for f in lint.run(root)], [])
+            (root / "allocator/core/new.cc").write_text(SOURCE + "void* live_bytes;\n")
+            self.assertIn("void-pointer", {f.rule for f in lint.run(root)})
 
     def test_a_finding_names_file_line_and_rule(self):
         (finding,) = findings_of({"allocator/core/pool.cc": SOURCE + "\nvoid* live_bytes;\n"})

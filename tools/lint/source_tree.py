@@ -1,7 +1,8 @@
 """The repository as the lint rules see it: text files, each with its code and its comments apart.
 
-Promises: what git ignores is not seen; a tree without git (a source archive, a test fixture) is
-walked instead. Code keeps its line numbers: comments and the contents of strings are replaced,
+Promises: what git ignores is not seen, nor what git does not know yet, unless it is a source: a
+program that ran here may have left a recording or a picture. A tree without git (a source archive, a
+test fixture) is walked instead. Code keeps its line numbers: comments and the contents of strings are replaced,
 never removed with their lines.
 """
 
@@ -21,6 +22,8 @@ TEXT_SUFFIXES = (
     | HASH_SUFFIXES
     | {".md", ".js", ".mjs", ".css", ".html", ".json", ".txt", ".in", ".map"}
 )
+# What a new file, which git does not know yet, has to end in to be looked at.
+SOURCE_SUFFIXES = CPP_SUFFIXES | HASH_SUFFIXES | {".md", ".js", ".mjs", ".css"}
 # Recorded or accepted data, not written by people: no rule reads it.
 DATA_FOLDERS = ("bench/traces/", "bench/golden/", "tests/golden/", "tests/fuzz/corpus/")
 
@@ -156,17 +159,20 @@ class SourceTree:
 
     def _list_paths(self) -> list[str]:
         if (self.root / ".git").exists():
-            output = subprocess.run(
-                ["git", "-C", str(self.root), "ls-files", "-z", "-co", "--exclude-standard"],
-                check=True,
-                capture_output=True,
-            ).stdout.decode()
-            return [path for path in output.split("\0") if path]
+            known = self._git_files("-c")
+            new = self._git_files("-o", "--exclude-standard")
+            return known + [path for path in new if Path(path).suffix in SOURCE_SUFFIXES]
         paths = []
         for folder, folders, names in os.walk(self.root):
             folders[:] = [f for f in folders if f not in {"build", "__pycache__", ".venv"}]
             paths += [str((Path(folder) / name).relative_to(self.root)) for name in names]
         return paths
+
+    def _git_files(self, *which: str) -> list[str]:
+        output = subprocess.run(
+            ["git", "-C", str(self.root), "ls-files", "-z", *which], check=True, capture_output=True
+        ).stdout.decode()
+        return [path for path in output.split("\0") if path]
 
     def cpp(self) -> list[SourceFile]:
         return [file for file in self.files if file.is_cpp]

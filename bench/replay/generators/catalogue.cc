@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "allocator/analysis/text.h"
 #include "bench/replay/generators/adversarial.h"
 
 namespace levee::replay {
@@ -31,7 +32,8 @@ std::string describe(const DecoderOptions& o) {
       text += ", after a stream that is used once";
       break;
     case SidePattern::kMulti:
-      text += fmt::format(", buffers on {} side streams", o.side_streams);
+      text += fmt::format(", buffers on {}",
+                          analysis::counted(o.side_streams, "side stream", "side streams"));
       break;
   }
   return text;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "allocator/analysis/text.h"
 #include "bench/replay/readers/json_scanner.h"
 
 namespace levee::replay {
@@ -198,12 +199,14 @@ class KinetoReader {
     builder_.set_recorded_peak_reserved(Bytes{static_cast<std::uint64_t>(peak_reserved)});
     builder_.note("A profiler trace names no streams: all of it is replayed on one.");
     if (gaps != 0) {
-      builder_.note(fmt::format(
-          "At {} places its totals do not add up: events are missing or out of order there.",
-          gaps));
+      builder_.note(
+          fmt::format("At {} its totals do not add up: events are missing or out of order there.",
+                      analysis::counted(gaps, "place", "places")));
     }
     if (absurd_ != 0)
-      builder_.note(fmt::format("{} events of impossible size are left out.", absurd_));
+      builder_.note(
+          fmt::format("{} left out.", analysis::counted(absurd_, "event of impossible size is",
+                                                        "events of impossible size are")));
   }
 
   std::string_view text_;

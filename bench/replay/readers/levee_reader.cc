@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "allocator/analysis/text.h"
+
 namespace levee::replay {
 
 namespace {
@@ -128,12 +130,14 @@ class LeveeReader {
     const record::Coverage& coverage = reader_.coverage();
     builder_.lost(coverage.lost_events);
     if (coverage.dropped_events != 0) {
-      builder_.note(fmt::format("Its oldest {} events were overwritten to keep its size.",
-                                coverage.dropped_events));
+      builder_.note(fmt::format("{} overwritten to keep its size.",
+                                analysis::counted(coverage.dropped_events, "event, its oldest, was",
+                                                  "events, its oldest, were")));
     }
     if (coverage.damaged_blocks != 0) {
-      builder_.note(
-          fmt::format("{} damaged blocks of the file were skipped.", coverage.damaged_blocks));
+      builder_.note(fmt::format(
+          "{} skipped.", analysis::counted(coverage.damaged_blocks, "damaged block of the file was",
+                                           "damaged blocks of the file were")));
     }
     if (coverage.ending == record::TraceEnding::kCut)
       builder_.note("The process was still running, or was killed, when the recording ended.");

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "allocator/analysis/text.h"
 #include "bench/replay/readers/pickle_value.h"
 
 namespace levee::replay {
@@ -247,19 +248,19 @@ class SnapshotReader {
         builder_.note("PyTorch says that its history was full and its oldest part overwritten.");
     }
     if (late_frees_ != 0) {
-      builder_.note(fmt::format(
-          "{} blocks came back later than they were freed (other streams used them); they count as "
-          "live until then.",
-          late_frees_));
+      builder_.note(fmt::format("{} freed (used by other streams), and live until then.",
+                                analysis::counted(late_frees_, "block came back later than it was",
+                                                  "blocks came back later than they were")));
     }
     if (private_requests_ != 0) {
-      builder_.note(fmt::format(
-          "{} requests were for private pools (CUDA graphs, MemPool); they are replayed "
-          "as ordinary ones.",
-          private_requests_));
+      builder_.note(
+          fmt::format("{} for private pools (CUDA graphs, MemPool), and replayed as ordinary.",
+                      analysis::counted(private_requests_, "request was", "requests were")));
     }
     if (out_of_memory_ != 0)
-      builder_.note(fmt::format("The run met {} out-of-memory errors.", out_of_memory_));
+      builder_.note(fmt::format(
+          "The run met {}.",
+          analysis::counted(out_of_memory_, "out-of-memory error", "out-of-memory errors")));
   }
 
   const Pickle& p_;

@@ -106,7 +106,7 @@ TEST(KinetoReader, OrdersByTimeAndStartsFromWhatWasLive) {
 TEST(KinetoReader, TotalsThatDoNotAddUpAreTold) {
   const std::string text = "[" + memory(1, 1, 100, 100) + "," + memory(2, 2, 100, 900) + "]";
   EXPECT_THAT(read(&read_kineto, text).trace.completeness.sentence(),
-              HasSubstr("At 1 places its totals do not add up"));
+              HasSubstr("At 1 place its totals do not add up"));
 }
 
 TEST(KinetoReader, OneDeviceIsReplayed) {
@@ -155,7 +155,7 @@ TEST(LeveeReader, SaysWhatTheRecordingLost) {
   EXPECT_EQ(r.trace.completeness.live_at_start, 5_MiB);
   const std::string sentence = r.trace.completeness.sentence();
   EXPECT_THAT(sentence, HasSubstr("lost 3 events"));
-  EXPECT_THAT(sentence, HasSubstr("oldest 9 events"));
+  EXPECT_THAT(sentence, HasSubstr("9 events, its oldest, were overwritten"));
   EXPECT_THAT(sentence, HasSubstr("was killed"));
 }
 

@@ -248,7 +248,7 @@ def about(recording: Any) -> str:
     if recording.steps:
         parts.append(fmt.counted(recording.steps, "step", "steps"))
     if recording.streams > 1:
-        parts.append(f"{recording.streams} streams")
+        parts.append(fmt.counted(recording.streams, "stream", "streams"))
     complete = "complete" if recording.is_complete else "incomplete"
     line = f"{recording.kind}, {', '.join(parts)}, {complete}."
     return f"{line} {recording.about}".rstrip()

@@ -94,7 +94,7 @@ class Printer:
         self._line(f"{name}  {source['program']}".rstrip(), "bold")
         parts = [
             f"{fmt.duration(source['duration_ns'])} recorded",
-            f"{fmt.count(source['events'])} events",
+            fmt.counted(source["events"], "event", "events"),
         ]
         if source["host"]:
             parts.append(f"{source['host']}, pid {source['pid']}")
@@ -166,7 +166,8 @@ class Printer:
             line += f"; driver memory calls {fmt.count(calls)}"
             if warm["steps"]:
                 line += (
-                    f", after the first {steps['warm_up']} steps {warm['memory_calls'] / warm['steps']:.2f} a step "
+                    f", after the first {fmt.counted(steps['warm_up'], 'step', 'steps')} "
+                    f"{warm['memory_calls'] / warm['steps']:.2f} a step "
                     f"({fmt.share(warm['memory_ns'], warm['total_ns'])} of their time)"
                 )
         self._line()

@@ -218,7 +218,7 @@ def png_of(panels: dict[str, list[Run]], out: str | Path, title: str) -> Path:
     columns = min(count, 3)
     rows = (count + columns - 1) // columns
     figure, axes = pyplot.subplots(
-        rows, columns, figsize=(max(6.4, 4.8 * columns), 3.5 * rows), squeeze=False
+        rows, columns, figsize=(max(6.4, 4.8 * columns), 4.1 * rows), squeeze=False
     )
     for axis in axes.flat[count:]:
         axis.remove()
@@ -262,16 +262,19 @@ def png_of(panels: dict[str, list[Run]], out: str | Path, title: str) -> Path:
         axis.tick_params(labelsize=8.5)
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
+        # Below the axes: no place inside of them is free of lines for every job.
         axis.legend(
             fontsize=8.5,
             frameon=False,
-            loc="lower right",
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.17),
+            ncols=2,
             title="reserved / allocated, peaks",
             title_fontsize=8,
         )
     figure.tight_layout()
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
+    figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight", pad_inches=0.15)
     pyplot.close(figure)
     return write_whole(out, buffer.getvalue())
 
@@ -292,5 +295,8 @@ def compare_png(
 
 def _paired(files: Sequence[str | Path], labels: Sequence[str] | None) -> list[Source]:
     if labels is not None and len(labels) != len(files):
-        raise LeveeError(f"{len(files)} recordings need as many labels, not {len(labels)}.")
+        raise LeveeError(
+            f"There must be as many labels as recordings: {fmt.counted(len(labels), 'label', 'labels')} for "
+            f"{fmt.counted(len(files), 'recording', 'recordings')}."
+        )
     return [(labels[i] if labels else "", path) for i, path in enumerate(files)]

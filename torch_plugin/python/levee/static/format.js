@@ -43,6 +43,11 @@ export function countText(number) {
   return Math.round(number).toLocaleString("en-US");
 }
 
+/** "1 event", "3 events". */
+export function counted(number, one, many) {
+  return `${countText(number)} ${Math.round(number) === 1 ? one : many}`;
+}
+
 export function shareText(part, whole) {
   if (!whole) return "–";
   const percent = (100 * part) / whole;

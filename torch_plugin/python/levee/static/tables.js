@@ -1,7 +1,7 @@
 // @ts-check
 // The tables beneath the picture: emergencies with cause and cost, storms, steps, holders, phases, driver calls, advice.
 
-import { countText, durationText, momentText, shareText, sizeText } from "./format.js";
+import { countText, counted, durationText, momentText, shareText, sizeText } from "./format.js";
 
 const MAX_ROWS = 500;
 
@@ -56,7 +56,7 @@ function sortable(columns, rows, onRow) {
   });
   fill();
   const more = rows.length > MAX_ROWS
-    ? make("p", { class: "lv-faint" }, `${countText(rows.length - MAX_ROWS)} more rows are not shown.`) : null;
+    ? make("p", { class: "lv-faint" }, `${counted(rows.length - MAX_ROWS, "more row is", "more rows are")} not shown.`) : null;
   return make("div", { class: "lv-scroll" },
     make("table", {}, make("thead", {}, head), body), more);
 }

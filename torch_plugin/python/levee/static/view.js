@@ -3,7 +3,7 @@
 // What it shows stands in data-* attributes of its root, so that a test can read it.
 
 import { Chart } from "./chart.js";
-import { countText, durationText, momentText, sizeText } from "./format.js";
+import { countText, counted, durationText, momentText, sizeText } from "./format.js";
 import { make, tabsOf } from "./tables.js";
 
 /** @param {any} report @param {number} index */
@@ -27,7 +27,7 @@ function tiles(report, index) {
     out.push(tile("Storms", countText(report.storms.length), report.storms.length ? `the program lost ${durationText(stall)}` : "",
       report.storms.length ? "is-bad" : "is-good"));
     if (warm.steps) {
-      out.push(tile("Driver memory calls a step", (warm.memory_calls / warm.steps).toFixed(2), `after the first ${report.steps.warm_up} steps`));
+      out.push(tile("Driver memory calls a step", (warm.memory_calls / warm.steps).toFixed(2), `after the first ${counted(report.steps.warm_up, "step", "steps")}`));
     } else {
       out.push(tile("Driver memory calls", countText(report.driver.memory_calls), durationText(report.driver.memory_ns)));
     }
@@ -44,7 +44,7 @@ export function mountView(root, bundle, options = {}) {
   root.classList.add("lv-view");
   root.dataset.state = "loading";
 
-  const facts = [`${durationText(source.duration_ns)} recorded`, `${countText(source.events)} events`];
+  const facts = [`${durationText(source.duration_ns)} recorded`, counted(source.events, "event", "events")];
   if (source.rank >= 0) facts.push(`rank ${source.rank} of ${source.world_size}`);
   if (source.host) facts.push(`${source.host}, pid ${source.pid}`);
   const canvas = /** @type {HTMLCanvasElement} */ (make("canvas", { class: "lv-canvas", tabindex: 0, role: "img",
