@@ -66,6 +66,7 @@ int guarded(const char* what, const Body& body) noexcept {
 template <typename Body>
 std::size_t guarded_text(char* buffer, std::size_t capacity, const Body& body) noexcept {
   std::size_t length = 0;
+  if (buffer != nullptr && capacity > 0) buffer[0] = '\0';  // whatever comes, no old text
   guarded("text", [&] {
     const std::string text = body();
     length = text.size();
@@ -126,6 +127,16 @@ int existing_allocator_of(int device, Allocator** out) {
     return fail(StatusCode::kInvalidArgument, fmt::format("There is no device {}.", device));
   }
   return LEVEE_OK;
+}
+
+/// For a pool that must have begun: a device that was never used has none.
+int allocator_with_pool(int device, std::uint64_t first, std::uint64_t second, Allocator** out) {
+  if (const int code = existing_allocator_of(device, out); code != LEVEE_OK) return code;
+  return *out != nullptr
+             ? LEVEE_OK
+             : fail(StatusCode::kInvalidArgument,
+                    fmt::format("There is no pool {}, {} on device {}, which was not used.", first,
+                                second, device));
 }
 
 /// The allocator that holds `pointer`.
@@ -207,13 +218,16 @@ const char* levee_last_error(void) {
 // ---- Settings ---------------------------------------------------------------------------------
 
 int levee_option_at(int index, levee_option_info* info) {
-  const auto all = options();
-  if (info == nullptr || index < 0 || static_cast<std::size_t>(index) >= all.size()) {
-    return LEVEE_INVALID_ARGUMENT;
-  }
-  const OptionInfo& option = all[static_cast<std::size_t>(index)];
-  *info = {option.name, option.env, option.values, option.help};
-  return LEVEE_OK;
+  return guarded("option_at", [&]() -> int {
+    const auto all = options();
+    if (info == nullptr) return fail(StatusCode::kInvalidArgument, "info is null.");
+    if (index < 0 || static_cast<std::size_t>(index) >= all.size()) {
+      return fail(StatusCode::kInvalidArgument, fmt::format("There is no setting {}.", index));
+    }
+    const OptionInfo& option = all[static_cast<std::size_t>(index)];
+    *info = {option.name, option.env, option.values, option.help};
+    return LEVEE_OK;
+  });
 }
 
 int levee_set_option(const char* name, const char* value) {
@@ -234,6 +248,7 @@ int levee_set_option(const char* name, const char* value) {
 
 size_t levee_get_option(const char* name, char* buffer, size_t capacity) {
   return guarded_text(buffer, capacity, [&] {
+    if (name == nullptr) return std::string{};
     if (const Runtime* running = Runtime::get()) return option_text(running->config(), name);
     const std::lock_guard lock(settings().mutex);
     return option_text(read_settings().config, name);
@@ -428,7 +443,8 @@ int levee_pool_begin(int device, uint64_t first, uint64_t second,
 int levee_pool_end(int device, uint64_t first, uint64_t second) {
   return guarded("pool_end", [&]() -> int {
     Allocator* allocator = nullptr;
-    if (const int code = allocator_of(device, &allocator); code != LEVEE_OK) return code;
+    if (const int code = allocator_with_pool(device, first, second, &allocator); code != LEVEE_OK)
+      return code;
     return answer(allocator->end_allocate_to_pool(PoolId{first, second}), "pool_end");
   });
 }
@@ -436,7 +452,8 @@ int levee_pool_end(int device, uint64_t first, uint64_t second) {
 int levee_pool_release(int device, uint64_t first, uint64_t second) {
   return guarded("pool_release", [&]() -> int {
     Allocator* allocator = nullptr;
-    if (const int code = allocator_of(device, &allocator); code != LEVEE_OK) return code;
+    if (const int code = allocator_with_pool(device, first, second, &allocator); code != LEVEE_OK)
+      return code;
     return answer(allocator->release_pool(PoolId{first, second}), "pool_release");
   });
 }
