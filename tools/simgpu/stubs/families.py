@@ -82,10 +82,10 @@ _BLAS_COSTS = (
         "gemm(m, n, k, batchCount, math_number(handle, \\g<type>))",
     ),
     Rule(r"cublas(?P<type>[SC])gemm(3m)?Ex(_64)?", "gemm(m, n, k, 1, number_of(Atype))"),
-    Rule(r"cublasGemmEx(_64)?", "gemm(m, n, k, 1, compute_number(computeType, Atype))"),
+    Rule(r"cublasGemmEx(_64)?", "gemm(m, n, k, 1, compute_number(handle, computeType, Atype))"),
     Rule(
         r"cublasGemm(Strided)?BatchedEx(_64)?",
-        "gemm(m, n, k, batchCount, compute_number(computeType, Atype))",
+        "gemm(m, n, k, batchCount, compute_number(handle, computeType, Atype))",
     ),
     Rule(r"cublas(?P<type>[SDCZ])g[eb]mv(_v2)?(_64)?", "gemv(m, n, 1, \\g<type>)"),
     Rule(r"cublas(?P<type>[SDCZ])(sy|he|tr)[mr][v2]?(_v2)?(_64)?", "gemv(n, n, 1, \\g<type>)"),

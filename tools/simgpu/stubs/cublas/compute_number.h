@@ -31,4 +31,12 @@ inline Number math_number(cublasHandle_t handle, Number number) {
   return tf32 && number.weight == kSingle.weight ? Number{number.bytes, kTf32.weight} : number;
 }
 
+/// The rate of a routine that is told its compute type: plain single precision is the handle's to
+/// speed up, the pedantic one is nobody's.
+inline Number compute_number(cublasHandle_t handle, cublasComputeType_t compute,
+                             cudaDataType_t operand) {
+  const Number number = compute_number(compute, operand);
+  return compute == CUBLAS_COMPUTE_32F ? math_number(handle, number) : number;
+}
+
 }  // namespace levee::simgpu::stubs
