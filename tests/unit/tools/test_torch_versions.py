@@ -1,4 +1,4 @@
-"""Which versions of PyTorch the main door is for: the header that knows refuses others, and the README names the same."""
+"""The PyTorch versions of the main door: the header that knows them refuses others, and the README names the same."""
 
 from __future__ import annotations
 
