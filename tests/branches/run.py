@@ -36,6 +36,7 @@ PROGRAMS = {
         Program("tests/unit/core/core_structures_test"),
         Program("tests/unit/core/core_parts_test"),
         Program("tests/unit/core/core_faults_test"),
+        Program("tests/unit/core/core_host_memory_test"),
         Program("tests/unit/core/core_allocator_test"),
         Program("tests/hotpath/core_hotpath_test"),
         Program("tests/cases/cases_test"),

@@ -73,5 +73,25 @@ TEST(PoolCalls, ACaptureQueryThatFailsIsNoOutOfMemory) {
   ASSERT_TRUE(rig->end_allocate_to_pool(kGraphs).ok());
 }
 
+TEST(PoolCalls, AnUnknownPoolHasNoRegionNoBlocksAndNoPicture) {
+  Rig rig;
+  const PoolId other{0, 32};
+  ASSERT_TRUE(rig->begin_allocate_to_pool(kGraphs, {}).ok());
+  const DeviceAddr block = rig.alloc(4_MiB);
+  EXPECT_EQ(rig->end_allocate_to_pool(other).code, StatusCode::kInvalidArgument);
+  EXPECT_TRUE(rig->pool_has_exactly(other, {}));
+  EXPECT_FALSE(rig->pool_has_exactly(other, std::vector<DeviceAddr>{block}));
+  EXPECT_TRUE(rig->snapshot(other).segments.empty());
+  EXPECT_FALSE(rig->snapshot(kGraphs).segments.empty());
+  EXPECT_EQ(*rig->trim_pool(other), 0_B);
+  const auto picture = rig->checkpoint_pool(kGraphs);
+  ASSERT_TRUE(picture.ok());
+  ASSERT_TRUE(rig->end_allocate_to_pool(kGraphs).ok());
+  ASSERT_TRUE(rig->create_or_retain_pool(other).ok());
+  EXPECT_EQ(rig->restore_pool(other, **picture).code(), StatusCode::kInvalidArgument);
+  rig.free(block);
+  EXPECT_EQ(*rig->trim_pool(kGraphs), 4_MiB);
+}
+
 }  // namespace
 }  // namespace levee::core

@@ -67,5 +67,28 @@ TEST_F(RebaseTest, PagesOfOldBlocksStayAndTheOthersKeepTheirOrder) {
   }
 }
 
+TEST(RebaseSmallBlocks, PagesOfOldOnesStayAndThoseOfYoungOnesGo) {
+  for (Bytes bytes : {Bytes{1_KiB}, Bytes{100_KiB}}) {
+    StateRig rig;
+    Pool& pool = rig.state.pools.default_pool();
+    rig.alloc(4_MiB);
+    Request request = rig.request(bytes);
+    request.takes_any_page = true;
+    const Result<Block> small = rig.slow_path.serve(request, nullptr);
+    ASSERT_TRUE(small.ok());
+    const Zone& zone = rig.state.space.zone(rig.state.blocks.zone_of(small->addr));
+    const PageIndex page = zone.slots[zone.offset(small->addr) / rig.state.space.unit()];
+    const auto goes = [&] {
+      const std::vector<PageIndex> order = choose_rebase_pages(rig.state, pool);
+      return std::find(order.begin(), order.end(), page) != order.end();
+    };
+    EXPECT_TRUE(goes()) << "the block is young";
+    for (int i = 0; i < 4; ++i) rig.state.age.begin_step();
+    EXPECT_FALSE(goes()) << "the block is old";
+    rig.free(small->addr);
+    EXPECT_TRUE(goes()) << "nothing lives there any more";
+  }
+}
+
 }  // namespace
 }  // namespace levee::core

@@ -88,5 +88,22 @@ TEST_F(SmallHeapTest, AnotherStreamsFreeBytesNeedAWait) {
   EXPECT_TRUE(heap_.find_room(40, 1, mine_, ChunkReach::kAny, streams_).has_value());
 }
 
+TEST_F(SmallHeapTest, IdleSlabsOfAChunkInUseAreGivenUpToo) {
+  add_chunk(0);
+  const SmallHeap::Object gone = object(1_KiB);
+  const SmallHeap::Object stays = object(2_KiB);
+  heap_.free_object(gone, streams_.stamp_now(mine_));
+  const auto room_for_slabs = [&] {
+    std::uint32_t count = 0;
+    for (const Slab* slab : heap_.chunks()[0]->slab_of_cell) count += slab == nullptr ? 1 : 0;
+    return count;
+  };
+  const std::uint32_t before = room_for_slabs();
+  EXPECT_TRUE(heap_.release_idle().empty());
+  EXPECT_EQ(room_for_slabs(), before + 1);
+  heap_.validate();
+  heap_.free_object(stays, streams_.stamp_now(mine_));
+}
+
 }  // namespace
 }  // namespace levee::core

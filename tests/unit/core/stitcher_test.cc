@@ -82,6 +82,19 @@ TEST_F(StitcherTest, ATailOfPagesThatAreRefusedIsNotExtended) {
   EXPECT_EQ(one.units, 4U);
 }
 
+TEST_F(StitcherTest, PagesOfTheRunThatAMoveExtendsStayWhereTheyAre) {
+  // Free at the end of the zone: pages 8 and 9.
+  StitchRequest request;
+  request.bytes = 9_MiB;
+  request.scope = SearchScope{primary_, others_};
+  request.pool = kDefaultPool;
+  const StitchPlan p = make_stitcher(StitchMode::kMove)->plan(space_, request);
+  ASSERT_FALSE(p.needs_zone);
+  EXPECT_EQ(p.first_unit, 10U);
+  EXPECT_EQ(p.units, 3U);
+  for (PageIndex page : p.pages) EXPECT_LT(page.value, 8U);
+}
+
 TEST_F(StitcherTest, LiveWithheldAndPinnedPagesAreLeftAlone) {
   space_.withhold(PageIndex{0});
   for (PageIndex page : plan(12_MiB).pages) {

@@ -51,6 +51,17 @@ TEST_F(StreamsTest, AnEpochThatIsKnownDoneNeedsNoWait) {
   table_.validate();
 }
 
+TEST_F(StreamsTest, WorkThatIsNotDoneIsAnAnswerAndNoFailure) {
+  device::sim::Work work;
+  work.duration = 5_ms;
+  ASSERT_TRUE(
+      model_.enqueue(DeviceId{0}, table_.id(index_[0]), CallKind::kLaunchKernel, work).ok());
+  const Stamp stamp = table_.stamp_now(index_[0]);
+  ASSERT_TRUE(table_.ensure_closed(stamp).ok());
+  EXPECT_TRUE(table_.poll(index_[0]).ok());
+  EXPECT_FALSE(table_.is_complete(stamp));
+}
+
 TEST_F(StreamsTest, TheMainStreamIsTheOneWithMostBytes) {
   EXPECT_EQ(table_.main(), index_[0]) << "the first that came";
   table_.note_large(index_[1], 4_MiB);

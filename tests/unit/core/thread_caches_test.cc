@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -46,6 +47,49 @@ TEST(ThreadCaches, SeveralAllocatorsOfOneThreadKeepApart) {
     EXPECT_EQ((*rig)->stats().allocation[0].allocated, 4);
     (*rig)->validate();
   }
+}
+
+TEST(ThreadCaches, AThreadWithoutACacheIsServedLikeAnyOther) {
+  Rig rig;
+  std::atomic<std::size_t> ready{0};
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  // More threads than there are caches, all alive at once.
+  for (std::size_t i = 0; i <= ThreadCaches::kMost; ++i) {
+    threads.emplace_back([&] {
+      const DeviceAddr block = rig.alloc(1_KiB);
+      rig.free(block);
+      rig.free(rig.alloc(1_KiB));
+      ready.fetch_add(1);
+      ready.notify_all();
+      done.wait(false);
+    });
+  }
+  for (std::size_t n = ready.load(); n <= ThreadCaches::kMost; n = ready.load()) ready.wait(n);
+  EXPECT_EQ(rig->stats().allocation[0].freed, static_cast<std::int64_t>(2 * threads.size()));
+  done.store(true);
+  done.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  rig->validate();
+}
+
+TEST(ThreadCaches, TheCacheOfAThreadThatIsGoneServesTheNextOne) {
+  ThreadCaches caches;
+  caches.open([](std::uint64_t) {});
+  ThreadCache* own = caches.claim_locked();
+  ASSERT_NE(own, nullptr);
+  EXPECT_EQ(caches.claim_locked(), own);
+  EXPECT_EQ(caches.mine(), own);
+  ThreadCache* other = nullptr;
+  std::thread([&] { other = caches.claim_locked(); }).join();
+  ASSERT_NE(other, nullptr);
+  EXPECT_NE(other, own);
+  // Nobody owns it any more.
+  other->owner = 0;
+  ThreadCache* next = nullptr;
+  std::thread([&] { next = caches.claim_locked(); }).join();
+  EXPECT_EQ(next, other);
+  caches.close();
 }
 
 }  // namespace

@@ -91,5 +91,22 @@ TEST(Trim, OfOnePoolLeavesTheOthersTheirPages) {
   EXPECT_EQ(rig.calls(CallKind::kReleaseHandle), 5U);
 }
 
+TEST(Trim, ThatCannotWaitForABlocksStreamsGivesNothingBack) {
+  StateRig rig;
+  const StreamId side = rig.stream();
+  rig.free(rig.alloc(8_MiB));
+  const DeviceAddr block = rig.alloc(2_MiB);
+  PoolGuard guard(rig.state);
+  ASSERT_TRUE(rig.placer.record_use(block, rig.state.stream_index(side)).ok());
+  rig.work(side, 5_ms);
+  ASSERT_TRUE(rig.placer.take_back(block).ok());
+  using device::sim::Fault;
+  rig.model.set_faults({Fault::fail_every(device::sim::CallKind::kSynchronizeEvent, 1),
+                        Fault::fail_every(device::sim::CallKind::kSynchronizeDevice, 1)});
+  EXPECT_FALSE(trim_to(rig.state, rig.placer, rig.pages, guard, PoolIndex{}, 0_B).ok());
+  EXPECT_EQ(rig.state.space.reserved(), 8_MiB);
+  EXPECT_EQ(rig.state.waiting.count(), 1U);
+}
+
 }  // namespace
 }  // namespace levee::core
