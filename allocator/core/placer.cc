@@ -591,7 +591,8 @@ void Placer::release_done(bool ask) {
         const Status closed = state_.streams.ensure_closed(state_.waiting.newest(stream));
         static_cast<void>(closed);  // they wait on; the next look tries again
       }
-      if (!state_.streams.poll(stream).ok()) continue;
+      const Status polled = state_.streams.poll(stream);
+      static_cast<void>(polled);  // likewise; what is known done by then is free
     }
     while (BlockRecord* block = state_.waiting.take_done(stream, state_.streams)) {
       complete(block, StampSet{});

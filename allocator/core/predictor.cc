@@ -165,7 +165,6 @@ void Predictor::on_free_slow(Ticket* ticket) {
 }
 
 void Predictor::drop(Ticket* ticket) {
-  if (ticket == nullptr) return;
   ticket->is_freed = true;
   ticket->is_trained = true;
   if (!ticket->is_watched) tickets_.destroy(ticket);

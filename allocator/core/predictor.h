@@ -47,7 +47,7 @@ class Predictor {
     ++frees_since_;
     if (ticket != nullptr) on_free_slow(ticket);
   }
-  void drop(Ticket* ticket);
+  void drop(Ticket* ticket);  ///< not null
   /// Small requests are part of the history, without a guess of their own: where large requests are
   /// few, it is they which tell one moment from another.
   void on_small_request(Bytes bytes) {

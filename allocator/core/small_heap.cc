@@ -10,12 +10,8 @@ constexpr std::uint32_t kSlabUnits = static_cast<std::uint32_t>(kSlabBytes.value
 }
 
 SmallHeap::~SmallHeap() {
-  for (Chunk* chunk : chunks_) {
-    for (Slab* slab : chunk->slab_of_cell) {
-      if (slab != nullptr) records_.slabs.destroy(slab);
-    }
-    records_.chunks.destroy(chunk);
-  }
+  // Slabs hold nothing of their own and go with the memory of their records.
+  for (Chunk* chunk : chunks_) records_.chunks.destroy(chunk);
 }
 
 std::optional<SmallHeap::Room> SmallHeap::find_room(std::uint32_t units,
@@ -214,19 +210,6 @@ bool SmallHeap::take_range_at(Chunk* chunk, BlockRecord* block) {
 std::uint32_t SmallHeap::partly_used_chunks() const {
   return static_cast<std::uint32_t>(std::count_if(
       chunks_.begin(), chunks_.end(), [](Chunk* c) { return c->used_units < Chunk::kUnits; }));
-}
-
-Bytes SmallHeap::used_bytes() const {
-  Bytes used{};
-  for (const Chunk* chunk : chunks_) {
-    for (const Slab* slab : chunk->slab_of_cell) {
-      if (slab != nullptr) used += class_bytes(slab->size_class) * slab->live_count;
-    }
-    for (const BlockRecord* range : chunk->range_at) {
-      if (range != nullptr) used += range->span;
-    }
-  }
-  return used;
 }
 
 void SmallHeap::validate() const {

@@ -98,7 +98,6 @@ class SmallHeap {
 
   const std::vector<Chunk*>& chunks() const { return chunks_; }
   std::uint32_t partly_used_chunks() const;
-  Bytes used_bytes() const;  ///< of ranges and live objects, with rounding; O(chunks)
 
   void validate() const;
 

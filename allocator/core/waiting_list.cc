@@ -24,11 +24,10 @@ void WaitingList::file(BlockRecord* block, Stamp under) {
   if (under.stream().value >= lists_.size()) lists_.resize(under.stream().value + 1);
   List& list = lists_[under.stream().value];
   block->filed_under = under;
+  // A block that is in no list has no next one: `unlink` sees to it.
   if (list.head == nullptr) {
-    block->next_waiting = nullptr;
     list.head = list.tail = block;
   } else if (list.tail->filed_under.epoch() <= under.epoch()) {
-    block->next_waiting = nullptr;
     list.tail->next_waiting = block;
     list.tail = block;
   } else {

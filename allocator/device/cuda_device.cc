@@ -179,14 +179,20 @@ CUmemAllocationProp handle_properties(DeviceId device, bool is_rdma_capable) {
 // ---- Finding devices
 
 int cuda_device_count() {
-  const CudaSymbols& cuda = cuda_symbols();
+  return cuda_device_count(cuda_symbols());
+}
+
+int cuda_device_count(const CudaSymbols& cuda) {
   if (!cuda.is_usable()) return 0;
   int count = 0;
   return to_status(cuda, cuda.get_device_count(&count)).ok() ? count : 0;
 }
 
 std::string cuda_problem() {
-  const CudaSymbols& cuda = cuda_symbols();
+  return cuda_problem(cuda_symbols());
+}
+
+std::string cuda_problem(const CudaSymbols& cuda) {
   if (!cuda.is_usable()) return cuda.problem;
   int count = 0;
   const cudaError_t error = cuda.get_device_count(&count);
@@ -204,7 +210,10 @@ std::string cuda_problem() {
 }
 
 Result<std::unique_ptr<Device>> CudaDevice::open(DeviceId id) {
-  const CudaSymbols& cuda = cuda_symbols();
+  return open(id, cuda_symbols());
+}
+
+Result<std::unique_ptr<Device>> CudaDevice::open(DeviceId id, const CudaSymbols& cuda) {
   if (!cuda.is_usable()) return Status{StatusCode::kUnsupported, 0};
   int count = 0;
   if (const Status status = to_status(cuda, cuda.get_device_count(&count)); !status.ok())

@@ -29,12 +29,17 @@ struct CudaSymbols;
 int cuda_device_count();
 /// Why `cuda_device_count` is 0, in one sentence that says what to do; empty if it is not.
 std::string cuda_problem();
+// The same over a given table of functions, for tests.
+int cuda_device_count(const CudaSymbols& cuda);
+std::string cuda_problem(const CudaSymbols& cuda);
 
 class CudaDevice final : public Device {
  public:
   /// Makes the device's primary context, as any first use of a device does. kInvalidArgument if
   /// there is no such device, kUnsupported if there is no CUDA (`cuda_problem` says why).
   static Result<std::unique_ptr<Device>> open(DeviceId id);
+  /// Over a given table, which must outlive the device.
+  static Result<std::unique_ptr<Device>> open(DeviceId id, const CudaSymbols& cuda);
 
   DeviceId id() const override { return id_; }
   const Capabilities& capabilities() const override { return capabilities_; }

@@ -120,6 +120,7 @@ class Finder:
         self.sites = []
         self.line_ends = [m.start() for m in re.finditer("\n", text)]
         self.taken = []  # (begin, end) of what is already a site
+        self._skip_switches()
         self._find_ifs()
         self._find_questions()
         self.sites.sort(key=lambda site: site.begin)
@@ -145,6 +146,11 @@ class Finder:
             return True
         return False
 
+    def _skip_switches(self):
+        """What a switch of core/mutants.h guards runs in no build but its own."""
+        for match in re.finditer(r"if \(mutated\(", self.text):
+            self.taken.append(body_after(self.text, matching(self.text, match.end() - 9, "(", ")")))
+
     def _find_ifs(self):
         text = self.text
         for match in re.finditer(r"^[ \t}]*(?:else )?if \(", text, re.M):
@@ -158,10 +164,6 @@ class Finder:
                 continue
             begin = match.end()
             inside = text[begin : end - 1]
-            if inside.startswith("mutated("):
-                # A switch of core/mutants.h, off in every build but its own.
-                self.taken.append(bodies[0])
-                continue
             if ";" in inside:
                 begin += inside.rindex(";") + 1
             if not self._add_condition(begin, end - 1):

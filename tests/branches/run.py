@@ -51,7 +51,7 @@ PROGRAMS = {
         Program("tests/unit/device/device_unit_test"),
     ],
     "allocator/device": [
-        Program("tests/unit/device/device_unit_test", select="*Cuda*"),
+        Program("tests/unit/device/device_unit_test", select="Cuda*"),
         Program("tests/contract/contract_test", ["--require-cuda"], "*/Cuda", SIMGPU),
     ],
 }

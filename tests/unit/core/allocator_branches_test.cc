@@ -7,6 +7,7 @@
 #include "allocator/core/thread_cache.h"
 #include "tests/unit/core/notebook.h"
 #include "tests/unit/core/rig.h"
+#include "tests/unit/core/scripted_device.h"
 
 namespace levee::core {
 namespace {
@@ -37,8 +38,57 @@ TEST(AllocatorBranches, APeakOfCachedBlocksIsOverBeforeTheNextLargeOne) {
     for (DeviceAddr addr : blocks) rig.free(addr);
     blocks.clear();
   }
-  rig.free(rig.alloc(8_MiB));
+  const DeviceAddr large = rig.alloc(8_MiB);
   EXPECT_EQ(rig->stats().allocated_bytes[0].peak, static_cast<std::int64_t>(Bytes{8_MiB}.value));
+  rig.free(large);
+}
+
+// How often the pool lock is taken is what the device is told of it.
+class PoolLocks : public testing::Test {
+ protected:
+  void SetUp() override {
+    device_.hear_pool_lock = [this](bool held) { locks_ += held ? 1 : 0; };
+    Result<std::unique_ptr<Allocator>> made = make_allocator(device_, Config{}, nullptr);
+    allocator_ = std::move(made.value());
+  }
+  DeviceAddr alloc(Bytes bytes) {
+    const Result<Block> block = allocator_->allocate(bytes, StreamId{0}, nullptr);
+    EXPECT_TRUE(block.ok());
+    return block->addr;
+  }
+  static device::sim::ModelConfig model_config() {
+    device::sim::ModelConfig config;
+    config.report_leaks = false;
+    config.judge = device::sim::JudgeMode::kCount;
+    return config;
+  }
+  device::sim::GpuModel model_{model_config()};
+  device::sim::SimDevice real_{model_, DeviceId{0}};
+  ScriptedDevice device_{real_};
+  std::unique_ptr<Allocator> allocator_;
+  int locks_ = 0;
+};
+
+TEST_F(PoolLocks, OneRequestFillsTheStackForThoseThatFollow) {
+  alloc(1_KiB);
+  const int before = locks_;
+  for (int i = 0; i < 8; ++i) alloc(1_KiB);
+  EXPECT_LT(locks_ - before, 4) << "some tell how much is out; none comes for a block";
+}
+
+TEST_F(PoolLocks, HitsCountForTheLookAfterBlocksThatWait) {
+  const DeviceAddr block = alloc(4_MiB);
+  const StreamId side = *model_.create_stream(DeviceId{0});
+  ASSERT_TRUE(allocator_->record_use(block, side).ok());
+  ASSERT_TRUE(allocator_->free(block).ok());
+  const auto waiting = [&] {
+    const Stats stats = allocator_->stats();
+    return stats.active_bytes[0].current - stats.allocated_bytes[0].current;
+  };
+  ASSERT_GT(waiting(), 0);
+  // The stream is idle: a look frees the block. Every 16th request is one.
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(allocator_->free(alloc(1_KiB)).ok());
+  EXPECT_EQ(waiting(), 0);
 }
 
 TEST(AllocatorBranches, PoolsAndStreamsAreNamedInTheRecordOnce) {

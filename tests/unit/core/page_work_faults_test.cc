@@ -298,5 +298,50 @@ TEST_F(SegmentFaults, WhenNoneGoesBackTheFirstFailureIsTold) {
   rig_.validate();
 }
 
+// A device whose allocations may begin anywhere.
+class CrookedSegment : public PageWorkFaults {
+ protected:
+  Status add_segment() {
+    return rig_.locked(
+        [&](PoolGuard& guard) { return rig_.pages.add_segment(guard, pool(), 4_MiB); });
+  }
+  void SetUp() override {
+    rig_.device.answer_allocate = [this](Bytes bytes) -> Result<DeviceAddr> {
+      asked_.push_back(bytes);
+      const Result<DeviceAddr> real = rig_.real.allocate(bytes + 2_MiB);
+      if (!real.ok()) return real;
+      last_ = *real + 1_MiB;
+      return last_;
+    };
+    rig_.device.answer_release = [this](DeviceAddr addr) {
+      released_.push_back(addr);
+      return rig_.real.release(DeviceAddr{addr.value - Bytes{1_MiB}.value});
+    };
+  }
+  std::vector<Bytes> asked_;
+  std::vector<DeviceAddr> released_;
+  DeviceAddr last_;
+};
+
+TEST_F(CrookedSegment, IsAskedForAgainWithRoomToAlignInside) {
+  ASSERT_TRUE(add_segment().ok());
+  EXPECT_EQ(asked_, (std::vector<Bytes>{4_MiB, 6_MiB}));
+  EXPECT_EQ(released_.size(), 1U);
+  const Zone& zone = rig_.state.space.zone(pool().others.at(0));
+  EXPECT_EQ(zone.base.value % Bytes{2_MiB}.value, 0U);
+  EXPECT_EQ(zone.allocation, last_);
+  EXPECT_EQ(zone.allocation_bytes, 6_MiB);
+  rig_.validate();
+  EXPECT_EQ(*give_back_segments(), 4_MiB);
+  EXPECT_EQ(released_.back(), last_);
+}
+
+TEST_F(CrookedSegment, ThatCannotBeReleasedIsAFailure) {
+  rig_.model.set_faults({Fault::fail_nth(CallKind::kFree, 1, Native::kNotPermitted)});
+  EXPECT_EQ(add_segment().native_code, static_cast<int>(Native::kNotPermitted));
+  EXPECT_EQ(asked_.size(), 1U);
+  EXPECT_EQ(rig_.state.space.reserved(), 0_B);
+}
+
 }  // namespace
 }  // namespace levee::core

@@ -77,6 +77,7 @@ TEST_F(TwoPages, SmallBlocksGoWhereSomebodyCanBeWaitedFor) {
   const Placer::Served served = serve(rig_, small_request(rig_, 700_B, asking_));
   ASSERT_EQ(served.outcome, Outcome::kServed);
   EXPECT_EQ(served.block.addr, upper_);
+  EXPECT_TRUE(rig_.state.blocks.lookup(upper_).is_chunk()) << "the page as a whole";
   EXPECT_EQ(rig_.calls(CallKind::kWaitEvent), 1U);
 }
 

@@ -16,6 +16,7 @@ class ScriptedDevice final : public device::Device {
   std::function<Result<DeviceAddr>(Bytes)> answer_allocate;
   std::function<Status(DeviceAddr)> answer_release;
   std::function<void(Bytes, StreamId, device::UseKind)> hear_use;
+  std::function<void(bool)> hear_pool_lock;
 
   DeviceId id() const override { return real_.id(); }
   const device::Capabilities& capabilities() const override { return real_.capabilities(); }
@@ -60,7 +61,10 @@ class ScriptedDevice final : public device::Device {
     if (hear_use) hear_use(bytes, stream, kind);
     real_.note_use(addr, bytes, stream, kind);
   }
-  void note_pool_lock(bool held) override { real_.note_pool_lock(held); }
+  void note_pool_lock(bool held) override {
+    if (hear_pool_lock) hear_pool_lock(held);
+    real_.note_pool_lock(held);
+  }
 
  private:
   device::Device& real_;

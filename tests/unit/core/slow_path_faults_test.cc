@@ -169,12 +169,14 @@ TEST(SlowPathFaults, AStitchThatIsRefusedIsGrownAround) {
 }
 
 TEST(SlowPathFaults, AStitchThatIsRefusedWhereNothingCanGrowIsToldAsThat) {
-  StateRig rig(256_MiB, config_of(0));
+  StateRig rig(36_MiB, config_of(0));
   scatter(rig, 6);
-  rig.model.set_faults({fail_always(CallKind::kMap)});
+  // Nor does anything go back, after which the device would be the cause.
+  rig.model.set_faults({fail_always(CallKind::kMap), fail_always(CallKind::kUnmap)});
   OomReport report;
   EXPECT_EQ(rig.slow_path.serve(rig.request(18_MiB), &report).code(), StatusCode::kOutOfMemory);
   EXPECT_EQ(report.cause, EmergencyCause::kMapFailed);
+  EXPECT_EQ(rig.calls(CallKind::kCreateHandle), 18U) << "nothing was made, since nothing fits";
 }
 
 // Whether a little more memory saves a stitch: two free runs, the longer a page short.
@@ -205,6 +207,63 @@ TEST_F(Slack, AndWhereTheDeviceRefusesThereIsTheStitch) {
   EXPECT_EQ(stats(rig_).num_stitches, 1);
   EXPECT_EQ(stats(rig_).num_emergencies, 0);
   EXPECT_EQ(rig_.state.space.reserved(), 34_MiB);
+}
+
+TEST(SlowPathFaults, ALittleMoreMemoryAtTheEndSavesTheStitch) {
+  StateRig rig(256_MiB, config_of(0.2));
+  const DeviceAddr first = rig.alloc(10_MiB);
+  rig.alloc(12_MiB);
+  const DeviceAddr last = rig.alloc(12_MiB);
+  rig.free(first);
+  rig.free(last);
+  rig.alloc(16_MiB);
+  EXPECT_EQ(stats(rig).num_stitches, 0);
+  EXPECT_EQ(rig.state.space.reserved(), 38_MiB);
+  rig.validate();
+}
+
+TEST(SlowPathFaults, TheDeviceIsNotAskedForWhatWasJustTakenFromIt) {
+  StateRig rig(46_MiB, config_of(0.25));
+  const DeviceAddr small = rig.alloc(4_MiB);
+  rig.alloc(6_MiB);
+  const DeviceAddr large = rig.alloc(20_MiB);
+  rig.alloc(6_MiB);
+  rig.free(small);
+  rig.free(large);
+  // 4 of 28 MiB are missing. The device has 10, so that the 8 that would save the stitch are there
+  // before, and not after.
+  const std::uint64_t before = rig.calls(CallKind::kCreateHandle);
+  rig.alloc(28_MiB);
+  EXPECT_EQ(rig.calls(CallKind::kCreateHandle) - before, 2U);
+  EXPECT_EQ(stats(rig).num_stitches, 1);
+  EXPECT_EQ(rig.state.space.reserved(), 40_MiB);
+}
+
+TEST(SlowPathFaults, GrowthInsteadOfAStitchKeepsTheGuardOn) {
+  Config config = config_of(0);
+  config.guard_share = 1e-9;
+  config.guard_windows = 1;
+  config.guard_growth = 0.5;
+  StateRig rig(1_GiB, config);
+  std::vector<DeviceAddr> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(rig.alloc(4_MiB));
+  for (std::size_t i = 0; i < blocks.size(); i += 2) rig.free(blocks[i]);
+  const auto miss_after = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      rig.state.age.begin_step();
+      rig.model.advance(1000_ms);
+    }
+    rig.alloc(8_MiB);
+  };
+  miss_after(1);  // stitched
+  miss_after(1);  // the guard goes on: grown
+  ASSERT_TRUE(rig.state.guard.is_on());
+  miss_after(1);  // stitched with what the account has gained
+  ASSERT_EQ(stats(rig).num_stitches, 2);
+  miss_after(40);  // grown: the account is empty
+  ASSERT_EQ(stats(rig).num_guard_growths, 2);
+  miss_after(40);
+  EXPECT_TRUE(rig.state.guard.is_on()) << "40 calm steps, not 80";
 }
 
 // ---- The ladder
@@ -272,6 +331,8 @@ TEST(SlowPathFaults, ThePoolsLimitIsNamedWhereItIsWhatStandsInTheWay) {
   }
   scatter(rig, 8);  // free pages that the limit forbids
   rig.alloc(12_MiB, StreamId{0}, index);
+  // Nothing goes back, after which growth would meet the limit.
+  rig.model.set_faults({fail_always(CallKind::kUnmap)});
   OomReport report;
   EXPECT_EQ(rig.slow_path.serve(rig.request(12_MiB, StreamId{0}, index), &report).code(),
             StatusCode::kOutOfMemory);

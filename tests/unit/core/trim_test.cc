@@ -95,6 +95,7 @@ TEST(Trim, ThatCannotWaitForABlocksStreamsGivesNothingBack) {
   StateRig rig;
   const StreamId side = rig.stream();
   rig.free(rig.alloc(8_MiB));
+  ASSERT_TRUE(rig.locked([&](PoolGuard& held) { return rig.pages.fence(held); }).ok());
   const DeviceAddr block = rig.alloc(2_MiB);
   PoolGuard guard(rig.state);
   ASSERT_TRUE(rig.placer.record_use(block, rig.state.stream_index(side)).ok());
