@@ -31,10 +31,7 @@ void LogMerger::load(Cursor& cursor) {
     cursor.event = cursor.early[cursor.early_position];
     cursor.has_event = true;
   } else {
-    if (log.read_chunk == nullptr) {
-      log.read_chunk = log.first.load(std::memory_order_acquire);
-      log.read_position = 0;
-    }
+    if (log.read_chunk == nullptr) log.read_chunk = log.first.load(std::memory_order_acquire);
     cursor.has_event = false;
     while (log.read_chunk != nullptr) {
       if (log.read_position == cursor.published || cursor.published == 0) {

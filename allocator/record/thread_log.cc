@@ -18,7 +18,7 @@ ChunkPool::ChunkPool(Bytes memory) {
 }
 
 ChunkPool::~ChunkPool() {
-  if (chunks_ != nullptr) ::munmap(chunks_, std::size_t{count_} * Chunk::kBytes);
+  ::munmap(chunks_, std::size_t{count_} * Chunk::kBytes);  // of nothing: refused, to no effect
 }
 
 Chunk* ChunkPool::take() noexcept {

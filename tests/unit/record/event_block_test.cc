@@ -107,6 +107,9 @@ TEST(EventBlock, EveryCutAndEveryFlippedByteIsHandledWithoutHarm) {
     EXPECT_TRUE(back.empty());
   }
   std::vector<std::uint8_t> bytes(body.bytes().begin(), body.bytes().end());
+  bytes.push_back(0);
+  EXPECT_FALSE(decoder.decode(frame, bytes, back)) << "a byte too many";
+  bytes.pop_back();
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     for (const std::uint8_t flip : {std::uint8_t{0x01}, std::uint8_t{0x80}, std::uint8_t{0xFF}}) {
       bytes[i] ^= flip;

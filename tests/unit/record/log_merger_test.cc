@@ -133,6 +133,17 @@ TEST_F(LogMergerTest, TheFreeIsFoundInTheNextChunk) {
   EXPECT_EQ(events.back().event.kind(), EventKind::kAlloc);
 }
 
+TEST_F(LogMergerTest, TheFreeIsFoundBehindTheLastEventOfAChunk) {
+  for (std::uint32_t i = 0; i + 1 < Chunk::kEvents; ++i) put(0, EventKind::kNote, 100);
+  put(0, EventKind::kNote, 1390);  // the last of the chunk, read when the other is looked at
+  put(0, EventKind::kFree, 1400, 0x1000);  // the first of the next
+  put(1, EventKind::kAlloc, 1350, 0x1000);
+  pass(10'000);
+  const auto events = written();
+  EXPECT_EQ(events[events.size() - 2].event.kind(), EventKind::kFree);
+  EXPECT_EQ(events.back().event.kind(), EventKind::kAlloc);
+}
+
 TEST_F(LogMergerTest, AThreadThatEndedGivesItsLogBackWithItsLosses) {
   for (std::size_t i = 0; i < std::size_t{9} * Chunk::kEvents; ++i) put(0, EventKind::kNote, 100);
   logs[0].state.store(LogState::kExited);

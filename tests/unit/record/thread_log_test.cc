@@ -93,5 +93,19 @@ TEST(ThreadLog, GrowsByChunksAndKeepsAFullOneUntilThereIsANext) {
   EXPECT_EQ(log.limit, 0U) << "every event asks again";
 }
 
+TEST(ThreadLog, AResetGivesBackWhatWasNeverRead) {
+  ChunkPool pool(Bytes{4 * Chunk::kBytes});
+  ThreadLog log;
+  log.reset(pool);  // nothing was ever written
+  EXPECT_EQ(log.state.load(), LogState::kFree);
+  ASSERT_TRUE(log.extend(pool));
+  log.store(note(1));
+  log.reset(pool);
+  EXPECT_EQ(log.first.load(), nullptr);
+  std::size_t free_chunks = 0;
+  while (pool.take() != nullptr) ++free_chunks;
+  EXPECT_EQ(free_chunks, pool.capacity());
+}
+
 }  // namespace
 }  // namespace levee::record

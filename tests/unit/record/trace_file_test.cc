@@ -473,6 +473,42 @@ TEST_F(TraceFileTest, OverviewsKeepEveryPeakAndDip) {
   }
 }
 
+TEST_F(TraceFileTest, SeriesOfNoEventsSayWhatHeldBeforeAndOfNoDeviceNothing) {
+  EventProgram program(14, Shape{.threads = 2});
+  auto events = program.take(20'000);
+  // A second without events in the middle, between two blocks.
+  constexpr std::size_t kHalf = 10'000;
+  for (std::size_t i = kHalf; i < events.size(); ++i) {
+    events[i].event.time_ns += 1'000'000'000;
+    events[i].key += 1'000'000'000;
+  }
+  auto writer = write();
+  define_usual(*writer);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (i == kHalf) {
+      ASSERT_TRUE(writer->flush());
+    }
+    writer->append(events[i]);
+  }
+  ASSERT_TRUE(writer->finish(TraceEnding::kComplete, ""));
+  const auto reader = read();
+  const std::int64_t last = events[kHalf - 1].key;
+  const std::vector<StagedEvent> first_half(events.begin(), events.begin() + kHalf);
+  const auto points = naive_points(first_half);
+  const CounterSeries after =
+      reader->counters(DeviceId{0}, Nanos{last + 1000}, Nanos{last + 2000}, 100);
+  ASSERT_FALSE(after.time_ns.empty());
+  EXPECT_EQ(after.allocated_last.back(), points.back().allocated);
+  EXPECT_EQ(after.reserved_last.back(), points.back().reserved);
+  for (const std::size_t wanted : {std::size_t{10}, std::size_t{100'000}}) {
+    for (const std::int64_t from : {INT64_MIN, last + 1000}) {
+      const CounterSeries none =
+          reader->counters(DeviceId{55}, Nanos{from}, Nanos{INT64_MAX}, wanted);
+      for (const std::uint64_t bytes : none.allocated_last) EXPECT_EQ(bytes, 0U);
+    }
+  }
+}
+
 TEST_F(TraceFileTest, WhatIsNoTraceIsRefusedWithASentence) {
   std::string why;
   EXPECT_EQ(TraceReader::open(path + ".absent", &why), nullptr);

@@ -236,6 +236,37 @@ TEST_F(TraceRecorderTest, WhatDoesNotFitIsCountedWhereItIsMissing) {
   EXPECT_EQ(reader->coverage().lost_events, lost);
 }
 
+TEST_F(TraceRecorderTest, EventsOfMoreThreadsThanThereAreLogsAreCountedAsLost) {
+  constexpr int kThreads = 1030;  // 1024 logs
+  {
+    const auto recorder = TraceRecorder::create(options);
+    const LaneId lane = recorder->intern_lane(DeviceId{0}, StreamId{0});
+    recorder->record(EventKind::kAlloc, lane, 512, kSizes);
+    std::atomic<int> ready{0};
+    std::atomic<bool> done{false};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        recorder->record(EventKind::kNote, {}, 1, 0);
+        ready.fetch_add(1);
+        ready.notify_one();
+        done.wait(false);
+      });
+    }
+    for (int n = ready.load(); n < kThreads; n = ready.load()) ready.wait(n);
+    done.store(true);
+    done.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+  const auto reader = read(options.path);
+  std::uint64_t seen = 0;
+  for (const TraceEvent& event : all(*reader)) {
+    if (event.event.kind() == EventKind::kNote) ++seen;
+  }
+  EXPECT_GE(reader->coverage().lost_events, 7U);
+  EXPECT_EQ(seen + reader->coverage().lost_events, std::uint64_t{kThreads});
+}
+
 TEST_F(TraceRecorderTest, EmittingAllocatesNothing) {
   const auto recorder = TraceRecorder::create(options);
   const LaneId lane = recorder->intern_lane(DeviceId{0}, StreamId{0});
@@ -392,6 +423,29 @@ TEST_F(TraceRecorderTest, AnUnwritablePlaceIsOneMessageAndTheProgramGoesOn) {
   ASSERT_EQ(messages.size(), 1U);
   EXPECT_THAT(messages[0], HasSubstr("recording is off: /proc/levee cannot be made"));
   EXPECT_THAT(messages[0], HasSubstr("set LEVEE_TRACE"));
+}
+
+TEST_F(TraceRecorderTest, AFileThatTakesNotEvenItsHeadIsOneMessage) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int told = 0;
+    options.on_message = [&](std::string_view text) {
+      if (text.find("cannot be written") != std::string_view::npos) ++told;
+    };
+    const rlimit limit{16, 16};
+    ::signal(SIGXFSZ, SIG_IGN);
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(2);
+    const auto recorder = TraceRecorder::create(options);
+    const LaneId lane = recorder->intern_lane(DeviceId{0}, StreamId{0});
+    recorder->record(EventKind::kAlloc, lane, 512, kSizes);
+    const bool is_off = !recorder->flush().ok() && !recorder->enabled();
+    recorder->finish();
+    ::_exit(is_off && told == 1 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(TraceRecorderTest, AFullDiskIsOneMessageAndWhatWasWrittenStays) {

@@ -103,5 +103,39 @@ TEST(Keyframe, ComesBack) {
   }
 }
 
+TEST(Definitions, TextsThatEndTooLateAndNamesOfNothingAreRefused) {
+  const auto bytes_of = [](const auto& definition) {
+    ByteWriter out;
+    put_definition(definition, out);
+    return std::vector<std::uint8_t>(out.bytes().begin(), out.bytes().end());
+  };
+  const auto is_good = [](const std::vector<std::uint8_t>& bytes) {
+    Ignore told;
+    return visit_definitions(bytes, told);
+  };
+  TraceContext context;
+  context.id = ContextId{7};
+  context.text = "abc";
+  std::vector<std::uint8_t> entries[] = {bytes_of(TraceThread{1, 2, "abc"}),
+                                         bytes_of(TraceDevice{DeviceId{0}, "abc", 1_GiB}),
+                                         bytes_of(context)};
+  for (std::vector<std::uint8_t>& bytes : entries) {
+    ASSERT_TRUE(is_good(bytes));
+    std::uint8_t& length = bytes[bytes.size() - 4];
+    ASSERT_EQ(length, 3);
+    length = 9;
+    EXPECT_FALSE(is_good(bytes));
+  }
+  context.id = ContextId{0};
+  EXPECT_FALSE(is_good(bytes_of(context)));
+  ByteWriter out;
+  out.put_varint(99);  // a kind of the future
+  out.put_text("whatever it holds");
+  std::vector<std::uint8_t> cut(out.bytes().begin(), out.bytes().end());
+  ASSERT_TRUE(is_good(cut));
+  cut.pop_back();
+  EXPECT_FALSE(is_good(cut));
+}
+
 }  // namespace
 }  // namespace levee::record
