@@ -52,6 +52,9 @@ PROGRAMS = {
     ],
     "allocator/device": [
         Program("tests/unit/device/device_unit_test", select="Cuda*"),
+        Program(
+            "tests/unit/device/device_unit_test", select="CudaSymbols*:CudaDevice*", prefix=SIMGPU
+        ),
         Program("tests/contract/contract_test", ["--require-cuda"], "*/Cuda", SIMGPU),
     ],
 }
@@ -61,8 +64,8 @@ Case = collections.namedtuple("Case", "program name seconds")
 # A batch of cases may take that long, and so many times what it took unbroken.
 LEAST_SECONDS = 10
 MOST_TIMES_SLOWER = 10
-# A broken program that asks for more memory than that is stopped.
-MOST_BYTES = 4 << 30
+# A broken program that asks for more memory than that, stacks of threads included, is stopped.
+MOST_BYTES = 16 << 30
 
 
 def limit_child():

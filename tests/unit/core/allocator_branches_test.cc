@@ -87,7 +87,7 @@ TEST_F(PoolLocks, HitsCountForTheLookAfterBlocksThatWait) {
   };
   ASSERT_GT(waiting(), 0);
   // The stream is idle: a look frees the block. Every 16th request is one.
-  for (int i = 0; i < 40; ++i) ASSERT_TRUE(allocator_->free(alloc(1_KiB)).ok());
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(allocator_->free(alloc(1_KiB)).ok());
   EXPECT_EQ(waiting(), 0);
 }
 

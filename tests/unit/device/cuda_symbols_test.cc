@@ -19,6 +19,14 @@ TEST(CudaSymbols, TheTableIsCompleteOrSaysWhatIsMissing) {
   EXPECT_NE(cuda.stream_get_capture_info == nullptr, cuda.stream_get_capture_info_v2 == nullptr);
 }
 
+TEST(CudaSymbols, OnTheStandInGpuTheDriverIsFoundThroughTheRuntime) {
+  const CudaSymbols& cuda = cuda_symbols();
+  if (cuda.simgpu_note_use == nullptr) GTEST_SKIP() << "not on the stand-in GPU";
+  EXPECT_TRUE(cuda.is_usable()) << cuda.problem;
+  EXPECT_TRUE(cuda.has_vmm_calls());
+  EXPECT_NE(cuda.device_get_name, nullptr);
+}
+
 TEST(CudaSymbols, ThereIsOneTable) {
   EXPECT_EQ(&cuda_symbols(), &cuda_symbols());
 }

@@ -652,5 +652,53 @@ TEST_F(SeenWorkTest, AnOutputThatWasReadWhereItsGraphWasLaunchedIsNotFreeElsewhe
   EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
 }
 
+class GraphInGraph : public ModelTest {};
+
+TEST_F(GraphInGraph, ALaunchInsideACaptureRunsWithEveryLaunchOfTheOuterGraph) {
+  const StreamId stream = new_stream();
+  std::vector<std::string> names;
+  std::vector<Bytes> moved;
+  model.set_activity_hook([&](const ActivityRecord& record) {
+    names.emplace_back(record.name);
+    moved.push_back(record.bytes);
+  });
+  int effects = 0;
+  int completed = 0;
+  const GraphId inner = model.create_graph().value();
+  Work copy;
+  copy.kind = WorkKind::kMemcpyDeviceToDevice;
+  copy.name = "inner copy";
+  copy.bytes = 3_MiB;
+  copy.duration = 2_ms;
+  copy.effect = [&] { ++effects; };
+  copy.on_complete = [&] { ++completed; };
+  const GraphNodeId first = model.add_node(inner, {}, copy).value();
+  Work kernel;
+  kernel.name = "inner kernel";
+  kernel.duration = 3_ms;
+  const GraphNodeId after[] = {first};
+  ASSERT_TRUE(model.add_node(inner, after, kernel).ok());
+  const ExecId inner_exec = model.instantiate(inner).value();
+
+  ASSERT_TRUE(model.begin_capture(kGpu, stream, CaptureMode::kRelaxed).ok());
+  ASSERT_TRUE(model.launch_graph(kGpu, stream, inner_exec).ok());
+  const GraphId outer = model.end_capture(kGpu, stream).value();
+  const auto nodes = model.graph_nodes(outer).value();
+  ASSERT_EQ(nodes.size(), 1U);
+  EXPECT_EQ(nodes[0].kind, WorkKind::kChildGraph);
+  EXPECT_EQ(std::string(nodes[0].name), "child graph");
+  const ExecId outer_exec = model.instantiate(outer).value();
+  const Nanos before = model.now();
+  ASSERT_TRUE(model.launch_graph(kGpu, stream, outer_exec).ok());
+  ASSERT_TRUE(model.synchronize_stream(kGpu, stream).ok());
+  EXPECT_GE(model.now() - before, 5_ms) << "one after the other";
+  EXPECT_EQ(effects, 1);
+  EXPECT_EQ(completed, 1);
+  EXPECT_EQ(names, (std::vector<std::string>{"inner copy", "inner kernel"}));
+  EXPECT_EQ(moved.at(0), 3_MiB);
+  for (const ExecId exec : {inner_exec, outer_exec}) EXPECT_TRUE(model.destroy_exec(exec).ok());
+  for (const GraphId graph : {inner, outer}) EXPECT_TRUE(model.destroy_graph(graph).ok());
+}
+
 }  // namespace
 }  // namespace levee::device::sim

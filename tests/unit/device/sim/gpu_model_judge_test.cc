@@ -644,5 +644,18 @@ TEST(JudgeDeathTest, ByDefaultAFindingEndsTheProcessAndSaysWhichCallsCameBefore)
       "bad release: .*released before(.|\n)*cuMemCreate(.|\n)*cuMemRelease");
 }
 
+TEST_F(ModelTest, AUseOnNoStreamSaysWhere) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  model.note_use(kGpu, block, 2_MiB, StreamId{77'777}, UseKind::kHandOut);
+  const std::vector<Hazard> hazards = model.hazards();
+  ASSERT_EQ(hazards.size(), 1U);
+  EXPECT_EQ(hazards[0].rule, JudgeRule::kUseOnStream);
+  EXPECT_EQ(hazards[0].device, kGpu);
+  EXPECT_EQ(hazards[0].addr, block);
+  EXPECT_EQ(hazards[0].bytes, 2_MiB);
+  model.clear_hazards();
+  EXPECT_TRUE(model.release(block).ok());
+}
+
 }  // namespace
 }  // namespace levee::device::sim

@@ -269,5 +269,46 @@ TEST_F(Memory, AnyNumberMayBeAskedAbout) {
   EXPECT_FALSE(model.is_device_memory(block, Bytes{~std::uint64_t{0} >> 1}));
 }
 
+TEST(MemoryOfTwoDevices, AnAddressSaysWhatLiesThereAndWhose) {
+  ModelConfig config = small_config(2);
+  config.report_leaks = false;
+  GpuModel model(config);
+  const DeviceAddr small = model.allocate(kOtherGpu, 1_KiB).value();
+  const DeviceAddr next = model.allocate(kOtherGpu, 2_KiB).value();
+  const DeviceAddr large = model.allocate(kOtherGpu, 3_MiB).value();
+  const DeviceAddr range = model.reserve_range(kOtherGpu, 8_MiB, Bytes{}).value();
+  const HandleId handle = model.create_handle(kOtherGpu, 2_MiB).value();
+  ASSERT_TRUE(model.map(range + 2_MiB, 2_MiB, handle).ok());
+
+  AddressInfo info = model.find(next + 1_KiB);
+  EXPECT_EQ(info.kind, MemoryKind::kAllocation);
+  EXPECT_EQ(info.device, kOtherGpu);
+  EXPECT_EQ(info.base, next);
+  EXPECT_EQ(info.bytes, 2_KiB);
+  EXPECT_TRUE(info.range_base.is_null());
+  EXPECT_EQ(model.find(small).base, small);
+  info = model.find(large + 2_MiB);
+  EXPECT_EQ(info.base, large);
+  EXPECT_EQ(info.bytes, 3_MiB);
+  EXPECT_EQ(model.find(large + 3_MiB).kind, MemoryKind::kNone) << "the rounding is nobody's";
+  info = model.find(range + 3_MiB);
+  EXPECT_EQ(info.kind, MemoryKind::kMapped);
+  EXPECT_EQ(info.handle, handle);
+  EXPECT_EQ(info.base, range + 2_MiB);
+  EXPECT_EQ(info.range_base, range);
+  EXPECT_EQ(info.range_bytes, 8_MiB);
+  info = model.find(range + 5_MiB);
+  EXPECT_EQ(info.kind, MemoryKind::kReserved);
+  EXPECT_EQ(info.device, kOtherGpu);
+  EXPECT_EQ(info.base, range);
+  EXPECT_EQ(info.bytes, 8_MiB);
+  EXPECT_EQ(info.range_base, range);
+  EXPECT_EQ(info.range_bytes, 8_MiB);
+  // When the last piece of a page of small allocations goes, its neighbours are not found either.
+  ASSERT_TRUE(model.release(small).ok());
+  EXPECT_EQ(model.find(small).kind, MemoryKind::kNone);
+  EXPECT_EQ(model.find(next).base, next);
+}
+
 }  // namespace
 }  // namespace levee::device::sim
