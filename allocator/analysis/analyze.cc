@@ -741,7 +741,8 @@ void Pass::say_what_is_missing() {
                     counted(coverage.damaged_blocks, "block is", "blocks are")));
   }
   if (coverage.ending == record::TraceEnding::kCut) {
-    add("The file has no end mark: the program was killed or is still running.");
+    add("The file has no end mark: the program was killed, its disk was full, or it is still "
+        "running.");
   } else if (coverage.ending == record::TraceEnding::kStopped) {
     add(fmt::format("Recording stopped before the program ended: {}.", coverage.stop_reason));
   }

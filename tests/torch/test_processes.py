@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -162,8 +163,32 @@ def test_spawned_processes_of_a_run_use_levee(run, tmp_path: Path) -> None:
         "pool = torch.cuda.MemPool()\nwith torch.cuda.use_mem_pool(pool):\n"
         "    y = torch.zeros(9, device='cuda')",
         "import os; x = torch.zeros(9, device='cuda'); levee.flush(); os._exit(0)",
+        "import sys, threading\nt = threading.Thread(target=lambda: (torch.zeros(9, device='cuda'), sys.exit(3)))\n"
+        "t.start(); t.join()",
+        "import threading\nheld = [torch.zeros(1 << 20, device='cuda')]\n"
+        "def late():\n    threading.main_thread().join(); held.clear()\n"
+        "    held.append(torch.zeros(3 << 20, device='cuda'))\n"
+        "threading.Thread(target=late).start()",
+        "import sys\nfor name in [n for n in sys.modules if n.startswith('levee')]: del sys.modules[name]\n"
+        "del levee\nx = torch.zeros(1 << 22, device='cuda'); del x; torch.cuda.empty_cache()",
+        "import ctypes\nx = torch.zeros(1 << 20, device='cuda')\n"
+        "ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))",
+        "import atexit; atexit.register(torch.cuda.empty_cache); atexit.register(torch.cuda.synchronize)",
+        "import gc, os, sys\nx = torch.zeros(1 << 20, device='cuda')\nchild = os.fork()\n"
+        "if child == 0:\n    del x; gc.collect(); sys.exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0; torch.zeros(9, device='cuda')",
     ],
-    ids=["static", "finalizer", "atexit", "thread", "graph", "pool", "hard-exit"],
+    ids=[
+        *("static", "finalizer", "atexit", "thread", "graph", "pool", "hard-exit"),
+        *(
+            "exit-in-a-thread",
+            "thread-after-main",
+            "package-gone",
+            "never-freed",
+            "emptied-at-exit",
+        ),
+        "child-that-exits",
+    ],
 )
 def test_processes_end_in_any_order(run, tmp_path: Path, body: str) -> None:
     ran = run(
@@ -172,6 +197,45 @@ def test_processes_end_in_any_order(run, tmp_path: Path, body: str) -> None:
     for line in ran.err.splitlines():
         assert "rror" not in line and "never handed out" not in line, ran.err
     assert len(list(tmp_path.glob("*.levee"))) == 1
+
+
+# Small enough that the recording fills it within the steps of the program; a page of it is not even
+# enough for the head of a file.
+@pytest.mark.parametrize("disk", ["128k", "4k"])
+def test_a_full_disk_ends_the_recording_and_nothing_else(run, tmp_path: Path, disk: str) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={disk}", "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        (folder / "others").write_bytes(bytes(4096))
+        program = """
+import random, torch
+for step in range(4000):
+    kept = [torch.empty(random.randrange(1, 99999), device="cuda") for _ in range(8)]
+    if step % 20 == 0: torch.cuda.synchronize()
+import levee
+print([step, levee.stats()["allocation.all.allocated"]])
+"""
+        ran = run(program, python=LEVEE_RUN, env={"LEVEE_TRACE": str(folder / "run.levee")})
+        assert ran.json()[0] == 3999 and ran.json()[1] >= 32000
+        said = [line for line in ran.levee_lines() if "main door" not in line]
+        assert len(said) == 1, ran.err
+        assert said[0].startswith("recording is off: ")
+        assert "No space left on device" in said[0] and "The program goes on" in said[0]
+        if disk != "4k":
+            report = launch(
+                [sys.executable, "-m", "levee", "report", str(folder / "run.levee")], gpu=None
+            )
+            assert "recorded" in report.ok().out and "has no end mark" in report.out
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_an_exception_ends_with_a_readable_recording(run, tmp_path: Path) -> None:

@@ -36,7 +36,9 @@ def test_report_of_several_ranks_names_the_one_that_stalls(make_trace, tmp_path,
 def test_a_killed_run_is_readable_and_says_that_it_was(traces, levee):
     code, out, err = levee("report", traces["cut"], "--width", 120)
     assert code == 0, err
-    assert "has no end mark: the program was killed or is still running" in out
+    assert (
+        "has no end mark: the program was killed, its disk was full, or it is still running" in out
+    )
 
 
 def test_missing_and_foreign_files(traces, tmp_path, levee):

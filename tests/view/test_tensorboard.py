@@ -23,16 +23,12 @@ def _get(url: str) -> bytes:
         return reply.read()
 
 
-@pytest.fixture(scope="module")
-def board(traces, tmp_path_factory, levee):
-    """(address, folder) of a TensorBoard over one exported run and one bare trace."""
+@contextlib.contextmanager
+def serving(folder):
+    """The address of a TensorBoard over a folder of logs."""
     import importlib.metadata
 
     names = {e.name for e in importlib.metadata.entry_points(group="tensorboard_plugins")}
-    folder = tmp_path_factory.mktemp("board")
-    code, _, err = levee("export", traces["storms"], "--to", "tensorboard", "-o", folder / "storms")
-    assert code == 0, err
-    shutil.copy(traces["calm"], folder / "calm.levee")
     with contextlib.closing(socket.socket()) as probe:
         probe.bind(("localhost", 0))
         port = probe.getsockname()[1]
@@ -55,10 +51,21 @@ def board(traces, tmp_path_factory, levee):
                 pytest.fail("TensorBoard ended")
         else:
             pytest.fail("TensorBoard does not answer")
-        yield address, folder
+        yield address
     finally:
         process.terminate()
         process.wait(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def board(traces, tmp_path_factory, levee):
+    """(address, folder) of a TensorBoard over one exported run and one bare trace."""
+    folder = tmp_path_factory.mktemp("board")
+    code, _, err = levee("export", traces["storms"], "--to", "tensorboard", "-o", folder / "storms")
+    assert code == 0, err
+    shutil.copy(traces["calm"], folder / "calm.levee")
+    with serving(folder) as address:
+        yield address, folder
 
 
 _SERVE = """
@@ -108,6 +115,15 @@ def test_tab_draws_without_any_outside_request(view, board):
     view.screenshot("tensorboard")
     assert view.errors == []
     assert [r for r in view.requests if not r.startswith(address)] == []
+
+
+def test_a_run_in_the_log_folder_itself_has_its_own_name(view, traces, tmp_path, levee):
+    code, _, err = levee("export", traces["calm"], "--to", "tensorboard", "-o", tmp_path)
+    assert code == 0, err
+    with serving(tmp_path) as address:
+        view.open(address + "/data/plugin_entry.html?name=levee")
+        assert view.data()["run"] == "."
+        assert view.page.locator("h1").inner_text() == traces["calm"].stem
 
 
 def test_scalars_have_their_tags_and_keep_extremes(board, traces, levee):

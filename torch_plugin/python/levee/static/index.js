@@ -25,7 +25,8 @@ async function showRun(root, run) {
     const index = await (await get(`./view?${query}`)).json();
     const bundle = new Bundle(index, async (offset, length) =>
       new Uint8Array(await (await get(`./chunk?${query}&offset=${offset}&length=${length}`)).arrayBuffer()));
-    mountView(root, bundle, { title: run });
+    // "." is the log folder itself: its recording says its own name.
+    mountView(root, bundle, run === "." ? {} : { title: run });
   } catch (error) {
     message(root, `The run ${run} cannot be shown: ${/** @type {Error} */ (error).message}`);
   }
