@@ -519,6 +519,20 @@ TEST_F(CaptureTest, AnOutputThatWasSeenToBeReadWhereItWasCapturedIsNotFreeForThe
   EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
 }
 
+TEST_F(CaptureTest, AReadThatWasSeenAfterTheLaunchIsNotOverWithTheLaunch) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  hand_out(s1, block, 1_MiB);
+  const ExecId exec = exec_of(s1);
+  ASSERT_TRUE(model.launch_graph(kGpu, s2, exec).ok());
+  order(s2, s1);  // after the launch alone
+  touch(s2, block, 4_KiB, /*writes=*/false);
+  give_back(s1, block, 1_MiB);
+  hand_out(s1, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+  give_back(s1, block, 1_MiB);
+}
+
 TEST_F(CaptureTest, AnotherStreamWithTheNumberOfTheLastLaunchsStreamDidNotUseTheOutput) {
   const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
   begin(s1);
