@@ -27,6 +27,7 @@ class Age {
     if (peak_bytes > settled_peak_bytes_ + settled_peak_bytes_ / 16) {
       settled_peak_bytes_ = peak_bytes;
       settled_at_bytes_ = now_.bytes;
+      settled_at_step_ = now_.step;
     }
   }
 
@@ -40,8 +41,14 @@ class Age {
     if (now_.step > 0) return now_.step >= birth.step + steps;
     return turnovers(now_.bytes - birth.bytes) >= steps * kTurnoversOfStep;
   }
+  /// Whether twenty steps went by since live bytes last outgrew what they were: what the program
+  /// needs is seen by then, and comes again.
+  bool is_settled() const {
+    return now_.step > 0 ? now_.step >= settled_at_step_ + kWarmUpSteps : now() >= kWarmUpSteps;
+  }
 
   static constexpr std::uint64_t kOldSteps = 2;
+  static constexpr std::uint64_t kWarmUpSteps = 20;
 
  private:
   static constexpr std::uint64_t kTurnoversOfStep = 4;
@@ -53,6 +60,7 @@ class Age {
   std::uint64_t peak_bytes_ = 0;
   std::uint64_t settled_peak_bytes_ = 0;
   std::uint64_t settled_at_bytes_ = 0;
+  std::uint64_t settled_at_step_ = 0;
 };
 
 }  // namespace levee::core

@@ -151,12 +151,13 @@ GrowthPlan plan_fill(const Space& space, ZoneIndex index, std::uint32_t units) {
   return plan.units == units ? plan : GrowthPlan{};
 }
 
-std::vector<std::uint32_t> page_sizes(std::uint32_t units, std::uint32_t largest) {
-  const std::uint32_t most = std::bit_floor(std::max(1U, std::min(largest, units / 4)));
+std::vector<std::uint32_t> page_sizes(std::uint32_t units, std::uint32_t largest, bool is_first) {
+  const std::uint32_t share = is_first ? units : units / 4;
+  const std::uint32_t most = std::bit_floor(std::max(1U, std::min(largest, share)));
   std::vector<std::uint32_t> sizes;
   std::uint32_t rest = units;
   // Up: 1, 2, 4, ... below the largest; then the largest; then what remains, down.
-  for (std::uint32_t size = 1; size < most; size *= 2) {
+  for (std::uint32_t size = 1; size < most && !is_first; size *= 2) {
     sizes.push_back(size);
     rest -= size;
   }
@@ -166,9 +167,13 @@ std::vector<std::uint32_t> page_sizes(std::uint32_t units, std::uint32_t largest
   return sizes;
 }
 
-std::uint32_t largest_page_for(Bytes reserved, Bytes unit, const Config& config) {
+std::uint32_t largest_page_for(Bytes reserved, Bytes unit, const Config& config, bool is_first) {
   if (config.larger_pages_from.value == 0) return 1;
-  const std::uint64_t share = 2 * reserved.value / config.larger_pages_from.value;
+  // Pages of two units, the first step, cost the ratio nothing half as early, or from a sixteenth
+  // on where memory is made for the first time: tried on the traces in README.
+  const std::uint64_t pairs_from = config.larger_pages_from.value / (is_first ? 16 : 2);
+  const std::uint64_t share = std::max<std::uint64_t>(
+      2 * reserved.value / config.larger_pages_from.value, reserved.value >= pairs_from ? 2 : 1);
   const std::uint64_t most = std::max<std::uint64_t>(1, config.largest_page / unit);
   return static_cast<std::uint32_t>(std::bit_floor(std::clamp<std::uint64_t>(share, 1, most)));
 }

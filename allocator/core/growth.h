@@ -27,6 +27,7 @@ struct GrowthPlan {
   std::vector<FillStretch> stretches;  ///< by address; at least one
   std::uint32_t units = 0;             ///< sum
   std::uint32_t largest_page = 1;      ///< most units that one page may have
+  bool is_first = false;               ///< made before anything was given back: see `page_sizes`
 
   bool empty() const { return units == 0; }
 };
@@ -44,10 +45,15 @@ GrowthPlan plan_growth(const Space& space, ZoneIndex zone, Bytes bytes, Bytes al
 GrowthPlan plan_fill(const Space& space, ZoneIndex zone, std::uint32_t units);
 
 /// The pages, in units, that a stretch is made of: powers of two, none above `largest` or a quarter
-/// of the stretch, the small ones at its ends, where the blocks in it are most likely to end.
-std::vector<std::uint32_t> page_sizes(std::uint32_t units, std::uint32_t largest);
+/// of the stretch, the small ones at its ends, where the blocks in it are most likely to end. While
+/// nothing was given back yet (`is_first`) blocks lie one behind the other and no end of one is an
+/// end of free memory: the largest as far as they go.
+std::vector<std::uint32_t> page_sizes(std::uint32_t units, std::uint32_t largest,
+                                      bool is_first = false);
 
-/// Most units that a page of new memory may have when so much is reserved.
-std::uint32_t largest_page_for(Bytes reserved, Bytes unit, const Config& config);
+/// Most units that a page of new memory may have when so much is reserved. What is made first (a
+/// model's weights) mostly stays, and no stitch needs its pages: it gets larger ones earlier.
+std::uint32_t largest_page_for(Bytes reserved, Bytes unit, const Config& config,
+                               bool is_first = false);
 
 }  // namespace levee::core

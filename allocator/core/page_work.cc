@@ -88,7 +88,7 @@ PageWork::Grown PageWork::grow_in_pages_of(PoolGuard& guard, Pool& pool, const G
   for (const FillStretch& stretch : plan.stretches) {
     begins.push_back(pages.size());
     std::uint32_t at = stretch.first_unit;
-    for (std::uint32_t units : page_sizes(stretch.units, largest_page)) {
+    for (std::uint32_t units : page_sizes(stretch.units, largest_page, plan.is_first)) {
       pages.push_back(Made{at, units, HandleId{}, false, false});
       sizes.push_back(unit * units);
       at += units;

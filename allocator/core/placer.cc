@@ -213,13 +213,15 @@ Placer::RoomFound Placer::take_chunk(const Request& request, Pool& pool) {
   return {Outcome::kServed, SmallHeap::Room{chunk, 0}, {}};
 }
 
-// Half of the slack: what is held here while no small block needs it is held for nobody.
+// Half of the slack, a quarter once the program is settled: what is held here while no small block
+// needs it is held for nobody.
 bool Placer::may_grow_small(const Pool& pool) const {
   if (pool.is_private() || pool.backing != Backing::kPages) return false;
   const Bytes reserved = state_.space.reserved();
   if (pool.small_refused_at.value != 0 && reserved >= pool.small_refused_at) return false;
   const double peak = static_cast<double>(state_.counters.peak_active().value);
-  return static_cast<double>(reserved.value) <= peak * (1 + state_.config.slack / 2);
+  const double share = state_.config.slack / (state_.age.is_settled() ? 4 : 2);
+  return static_cast<double>(reserved.value) <= peak * (1 + share);
 }
 
 void Placer::give_back_chunk(Pool& pool, Chunk* chunk) {

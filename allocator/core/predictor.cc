@@ -103,12 +103,13 @@ Predictor::Guess Predictor::on_request(Bytes request) {
   for (std::size_t i = 0; i < kLengths.size(); ++i) {
     ticket->contexts[i] = mix(rolled_[i], 100 + i);
   }
-  ticket->contexts[kContexts - 1] = mix(position_, 999);
+  ticket->contexts[kPosition] = mix(position_, 999);
+  ticket->contexts[kMoment] = mix(ticket->contexts[kPosition], rolled_[kMomentHistory]);
   Guess guess{Lifetime::kLong, ticket};
   for (std::size_t i = kContexts; i-- > 0;) {
     const Counter* counter = find(ticket->contexts[i]);
     if (counter == nullptr || counter->value == 0) continue;
-    if (i == kContexts - 1 && std::abs(counter->value) < 2) continue;
+    if (i >= kPosition && std::abs(counter->value) < 2) continue;
     guess.lifetime = counter->value > 0 ? Lifetime::kShort : Lifetime::kLong;
     break;
   }

@@ -4,13 +4,14 @@
 // lives. Bytes, not calls or time: what matters is how much has to find a place beside it. The
 // history is a sequence of tokens, one for each request: the size itself if most steps ask for
 // exactly that size, else the ratio to the previous size in half octaves; and the number of frees
-// in between. Six contexts name a moment: the position in the step, and the last 100, 40, 16, 6 and
-// 2 tokens. Each context has a counter of -3 (long) to 3 (short); the first context that has an
-// opinion decides. All six are trained when the block is freed, or, if it still lives, once that
-// many bytes went by. Promises: advice only; no heap once warm; constant cost, about 60 ns for a
-// request and 40 for a free: hashes of the last tokens are rolled, not recomputed. Off until
-// `begin_step` is called for the first time: history alone was measured to be worse than no guess.
-// Guarded by the pool lock.
+// in between. Seven contexts name a moment: the position in the step together with the last 6
+// tokens (an evaluation's steps look like training until memory is not kept), the position alone,
+// and the last 100, 40, 16, 6 and 2 tokens. Each context has a counter of -3 (long) to 3 (short);
+// the first context that has an opinion decides. All seven are trained when the block is freed, or,
+// if it still lives, once that many bytes went by. Promises: advice only; no heap once warm;
+// constant cost, about 60 ns for a request and 40 for a free: hashes of the last tokens are rolled,
+// not recomputed. Off until `begin_step` is called for the first time: history alone was measured
+// to be worse than no guess. Guarded by the pool lock.
 #pragma once
 
 #include <array>
@@ -66,9 +67,12 @@ class Predictor {
   std::uint64_t clock_bytes() const { return clock_bytes_; }
 
  private:
-  static constexpr std::size_t kContexts = 6;
-  static constexpr std::array<std::uint32_t, kContexts - 1> kLengths = {2, 6, 16, 40, 100};
-  static constexpr std::size_t kRing = 128;  // above the longest history
+  static constexpr std::array<std::uint32_t, 5> kLengths = {2, 6, 16, 40, 100};
+  static constexpr std::size_t kPosition = kLengths.size();  // the position alone
+  static constexpr std::size_t kMoment = kPosition + 1;      // and with a history
+  static constexpr std::size_t kContexts = kMoment + 1;
+  static constexpr std::size_t kMomentHistory = 1;  // which of `kLengths`
+  static constexpr std::size_t kRing = 128;         // above the longest history
   static constexpr double kShortLife = 40;  // times the mean large request; see the study in README
   static constexpr double kMeanWeight = 1.0 / 64;
 
@@ -99,8 +103,8 @@ class Predictor {
 
   std::array<std::uint64_t, kRing> ring_{};
   std::uint64_t pushed_ = 0;
-  std::array<std::uint64_t, kContexts - 1> rolled_{};
-  std::array<std::uint64_t, kContexts - 1> leaving_factor_{};
+  std::array<std::uint64_t, kLengths.size()> rolled_{};
+  std::array<std::uint64_t, kLengths.size()> leaving_factor_{};
 
   std::vector<Counter> counters_;
   std::vector<SizeUse> sizes_;

@@ -215,12 +215,17 @@ SlowPath::Attempt SlowPath::miss_small(PoolGuard& guard, const Request& request,
 
 // Units of the largest page that growth may make. The last quarter of the memory there is, is made
 // in the smallest: near the limit every unit has to serve whoever needs it (P1).
-std::uint32_t SlowPath::largest_page(const Pool& pool) const {
+// Whether as much lives as was ever asked for: what is made now lies behind blocks that stay.
+bool SlowPath::is_nothing_freed(const Request& request) const {
+  return state_.age.moment().bytes <= (state_.counters.active() + request.bytes).value;
+}
+
+std::uint32_t SlowPath::largest_page(const Pool& pool, bool is_first) const {
   if (pool.is_private()) return 1;
   const Bytes unit = state_.space.unit();
   const Bytes reserved = state_.space.reserved();
   if (room_for(pool).units < reserved / unit / 3) return 1;
-  return largest_page_for(reserved, unit, state_.config);
+  return largest_page_for(reserved, unit, state_.config, is_first);
 }
 
 SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request, Pool& pool) {
@@ -261,7 +266,8 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     const Room room = room_for(pool);
     const Bytes reserved = state_.space.reserved();
     const auto create = [&](GrowthPlan plan) {
-      plan.largest_page = largest_page(pool);
+      plan.is_first = is_nothing_freed(request);
+      plan.largest_page = largest_page(pool, plan.is_first);
       const PageWork::Grown grown = pages_.grow(guard, pool, plan);
       if (grown.status.ok()) {
         if (device_room_ != Limits::kNoLimit) device_room_ -= std::min(device_room_, plan.units);
@@ -335,10 +341,11 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       if (plan.missing > 0) continue;
     }
 
-    // A little more memory, once, saves the stitch in every later step of this shape.
+    // A little more memory, once, saves the stitch in every later step of this shape. Once the
+    // program is settled such shapes are rare: a stitch then costs less than memory held for good.
     const Bytes longest = state_.space.zone(pool.primary).runs.longest();
     const std::uint32_t deficit = longest >= span ? 0 : state_.space.units_for(span - longest);
-    if (deficit > 0 && deficit <= room_for(pool).units &&
+    if (!state_.age.is_settled() && deficit > 0 && deficit <= room_for(pool).units &&
         state_.space.reserved() + unit * deficit <= budget(request, state_.config.slack)) {
       const GrowthPlan slack = plan_fill(state_.space, pool.primary, deficit);
       if (!slack.empty() && create(slack).status.ok()) {

@@ -59,7 +59,8 @@ class SlowPath {
   Room room_for(const Pool& pool) const;
   void ask_device(PoolGuard& guard);
   bool can_stitch(const Request& request);
-  std::uint32_t largest_page(const Pool& pool) const;
+  std::uint32_t largest_page(const Pool& pool, bool is_first) const;
+  bool is_nothing_freed(const Request& request) const;
   Bytes budget(const Request& request, double slack) const;
   void look_at_guard(PoolGuard& guard, const Request& request);
   void tell_of_guard(GuardChange change);

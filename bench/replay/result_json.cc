@@ -57,6 +57,7 @@ std::string object(const ReplayResult& r) {
   number("driver_pct_last", r.driver_pct_last);
   number("creation_pct", r.creation_pct);
   number("warm_up_driver_seconds", r.warm_up_driver_seconds);
+  number("warm_up_creation_seconds", r.warm_up_creation_seconds);
   number("ops", r.ops);
   number("steps", r.steps);
   number("warm_steps", r.warm_steps);

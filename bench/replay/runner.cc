@@ -30,8 +30,10 @@ class StepBook {
     result_.live_by_step.push_back(peak_live_);
     if (!is_step) {
       result_.warm_up_driver_seconds += driver.pessimistic + driver.creation;
+      result_.warm_up_creation_seconds += driver.creation;
     } else if (++result_.steps <= kWarmUpSteps) {
       result_.warm_up_driver_seconds += driver.pessimistic + driver.creation;
+      result_.warm_up_creation_seconds += driver.creation;
       peak_warm_ = policy_.peak_reserved();
     } else {
       ++result_.warm_steps;

@@ -44,8 +44,9 @@ struct ReplayResult {
   double driver_pct_guarded = 0;  ///< pessimistic, after that step
   double driver_pct_last = 0;     ///< pessimistic, of the last 20 steps, if there are 40 or more
   double creation_pct = 0;
-  double warm_up_driver_seconds = 0;  ///< first 20 steps, creation included
-  std::uint64_t ops = 0;              ///< of the trace
+  double warm_up_driver_seconds = 0;    ///< first 20 steps, creation included
+  double warm_up_creation_seconds = 0;  ///< the creation in it
+  std::uint64_t ops = 0;                ///< of the trace
   std::uint64_t steps = 0;
   std::uint64_t warm_steps = 0;   ///< steps after warm-up
   std::uint64_t dirty_steps = 0;  ///< of those, with at least one driver memory call

@@ -37,5 +37,32 @@ TEST(Age, WithoutMarksTheProgramIsYoungWhileLiveBytesGrow) {
   EXPECT_EQ(age.now(), 0U);
 }
 
+TEST(Age, IsSettledTwentyStepsAfterTheLastGrowth) {
+  Age age;
+  age.pass_bytes(1000, 1000);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(age.is_settled()) << i;
+    age.begin_step();
+  }
+  EXPECT_TRUE(age.is_settled());
+  age.pass_bytes(10, 1050);  // less than a sixteenth more
+  EXPECT_TRUE(age.is_settled());
+  age.pass_bytes(10, 1100);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(age.is_settled()) << i;
+    age.begin_step();
+  }
+  EXPECT_TRUE(age.is_settled());
+}
+
+TEST(Age, WithoutMarksTurnoversSettleIt) {
+  Age age;
+  age.pass_bytes(1000, 1000);
+  age.pass_bytes(79'000, 1000);
+  EXPECT_FALSE(age.is_settled());
+  age.pass_bytes(2'000, 1000);
+  EXPECT_TRUE(age.is_settled());
+}
+
 }  // namespace
 }  // namespace levee::core

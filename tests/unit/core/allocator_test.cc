@@ -253,5 +253,27 @@ TEST(Allocator, SmallBlocksUsePagesOfLargeOnesWhenMemoryIsShort) {
   EXPECT_EQ(rig->stats().num_emergencies, 0);
 }
 
+// Slack is bought while the program finds its shape: twenty steps later pages are mapped again
+// instead, and memory stays as it is.
+TEST(Allocator, ASettledProgramBuysNoMoreSlack) {
+  const auto reserved_after = [](int steps) {
+    Config config;
+    config.slack = 0.5;
+    Rig rig(1_GiB, config);
+    const DeviceAddr first = rig.alloc(20_MiB);
+    rig.alloc(20_MiB);
+    rig.free(rig.alloc(20_MiB));
+    const DeviceAddr last = rig.alloc(20_MiB);  // a maximum is seen by the next request
+    for (int i = 0; i < steps; ++i) rig->mark_step();
+    rig.free(first);
+    rig.free(last);
+    rig.alloc(24_MiB);
+    EXPECT_EQ(rig->stats().num_stitches, steps < 20 ? 0 : 1);
+    return rig.reserved();
+  };
+  EXPECT_EQ(reserved_after(19), 64_MiB);
+  EXPECT_EQ(reserved_after(20), 60_MiB);
+}
+
 }  // namespace
 }  // namespace levee::core

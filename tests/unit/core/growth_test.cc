@@ -107,12 +107,27 @@ TEST(PageSizes, SumUpToTheStretchWithSmallOnesAtItsEnds) {
 
 TEST(PageSizes, PagesGrowWithWhatIsHeld) {
   Config config;
-  EXPECT_EQ(largest_page_for(7_GiB, 2_MiB, config), 1U);
+  EXPECT_EQ(largest_page_for(3_GiB, 2_MiB, config), 1U);
   EXPECT_EQ(largest_page_for(8_GiB, 2_MiB, config), 2U);
   EXPECT_EQ(largest_page_for(17_GiB, 2_MiB, config), 4U);
   EXPECT_EQ(largest_page_for(500_GiB, 2_MiB, config), 8U) << "16 MiB are the most";
   config.larger_pages_from = 0_B;
   EXPECT_EQ(largest_page_for(500_GiB, 2_MiB, config), 1U);
+}
+
+TEST(PageSizes, WhatIsMadeFirstIsMadeInLargePagesAsFarAsTheyGo) {
+  EXPECT_EQ(page_sizes(5, 2, /*is_first=*/true), (std::vector<std::uint32_t>{2, 2, 1}));
+  EXPECT_EQ(page_sizes(1, 2, /*is_first=*/true), (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(page_sizes(5, 2), (std::vector<std::uint32_t>{1, 1, 1, 1, 1}));
+}
+
+TEST(LargestPage, PairsComeEarlierAndEarliestWhereNothingWasFreed) {
+  const Config config;
+  EXPECT_EQ(largest_page_for(4_GiB - 2_MiB, 2_MiB, config), 1U);
+  EXPECT_EQ(largest_page_for(4_GiB, 2_MiB, config), 2U);
+  EXPECT_EQ(largest_page_for(512_MiB - 2_MiB, 2_MiB, config, /*is_first=*/true), 1U);
+  EXPECT_EQ(largest_page_for(512_MiB, 2_MiB, config, /*is_first=*/true), 2U);
+  EXPECT_EQ(largest_page_for(17_GiB, 2_MiB, config, /*is_first=*/true), 4U);
 }
 
 }  // namespace

@@ -66,5 +66,37 @@ TEST(Predictor, ARequestThatFailedTeachesNothing) {
   EXPECT_EQ(predictor.on_request(8_MiB).lifetime, Lifetime::kLong);
 }
 
+// Training with recomputation keeps each layer's input, an evaluation does not; both ask for the
+// same sizes. Says how many kept blocks of training were taken for short-lived ones.
+int wrong_inputs(Predictor& predictor, bool trains) {
+  constexpr int kLayers = 24;
+  predictor.begin_step();
+  int wrong = 0;
+  std::vector<Predictor::Ticket*> inputs;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (int i = 0; i < 4; ++i) predictor.on_free(predictor.on_request(9_MiB).ticket);
+    const Predictor::Guess input = predictor.on_request(8_MiB);
+    wrong += trains && input.lifetime == Lifetime::kShort ? 1 : 0;
+    if (!trains && !inputs.empty()) {
+      predictor.on_free(inputs.back());
+      inputs.pop_back();
+    }
+    inputs.push_back(input.ticket);
+  }
+  // The backward pass outlasts what counts as short.
+  for (int i = 0; i < 60; ++i) predictor.on_free(predictor.on_request(9_MiB).ticket);
+  for (Predictor::Ticket* input : inputs) predictor.on_free(input);
+  return wrong;
+}
+
+TEST(Predictor, AnEvaluationDoesNotUnteachTraining) {
+  Predictor predictor;
+  for (int i = 0; i < 10; ++i) wrong_inputs(predictor, /*trains=*/true);
+  EXPECT_EQ(wrong_inputs(predictor, /*trains=*/true), 0);
+  for (int i = 0; i < 5; ++i) wrong_inputs(predictor, /*trains=*/false);
+  // The first two layers look the same in both.
+  EXPECT_LE(wrong_inputs(predictor, /*trains=*/true), 2);
+}
+
 }  // namespace
 }  // namespace levee::core
