@@ -204,5 +204,71 @@ TEST_F(Refusal, OfWhatIsNotThereIsAnInvalidValue) {
   EXPECT_EQ(*model.event_device(event), kGpu);
 }
 
+TEST_F(Refusal, OfWhatACaptureForbids) {
+  model.set_judge(JudgeMode::kCount);
+  const StreamId captured = new_stream();
+  const StreamId other = new_stream();
+  const EventId event = new_event();
+  EXPECT_EQ(model.allocate_async(kGpu, 1_GiB, other).code(), StatusCode::kOutOfMemory);
+  ASSERT_TRUE(model.begin_capture(kGpu, captured, CaptureMode::kRelaxed).ok());
+  EXPECT_FALSE(model.allocate_async(kGpu, 2_MiB, captured).ok());
+  // One piece of work on a stream that captures and one that does not.
+  for (const auto& [first, second] : {std::pair(captured, other), std::pair(other, captured)}) {
+    const GpuModel::StreamOn both[] = {{kGpu, first}, {kGpu, second}};
+    EXPECT_EQ(model.enqueue_together(both, CallKind::kLaunchKernel, Work{}).native_code,
+              static_cast<int>(Native::kCaptureIsolation));
+  }
+  const GpuModel::StreamOn alone[] = {{kGpu, captured}};
+  EXPECT_TRUE(model.enqueue_together(alone, CallKind::kLaunchKernel, Work{}).ok());
+  const GpuModel::StreamOn nowhere[] = {{kGpu, StreamId{77'777}}};
+  EXPECT_FALSE(model.enqueue_together(nowhere, CallKind::kLaunchKernel, Work{}).ok());
+  EXPECT_FALSE(model.enqueue_together({}, CallKind::kLaunchKernel, Work{}).ok());
+  // An event of the capture can be waited for by nobody outside of it.
+  ASSERT_TRUE(model.record_event(event, kGpu, captured).ok());
+  EXPECT_FALSE(model.synchronize_event(event).ok());
+  EXPECT_FALSE(model.enqueue_together(alone, CallKind::kLaunchKernel, Work{}).ok())
+      << "the question ended the capture";
+  EXPECT_FALSE(model.end_capture(kGpu, captured).ok());
+  EXPECT_TRUE(model.enqueue_together(alone, CallKind::kLaunchKernel, Work{}).ok());
+  model.clear_hazards();
+}
+
+TEST_F(Refusal, WorkOfTwoStreamsInOneCaptureIsOneNodeForBoth) {
+  const StreamId first = new_stream();
+  const StreamId second = new_stream();
+  const EventId fork = new_event();
+  ASSERT_TRUE(model.begin_capture(kGpu, first, CaptureMode::kRelaxed).ok());
+  ASSERT_TRUE(model.record_event(fork, kGpu, first).ok());
+  ASSERT_TRUE(model.wait_event(kGpu, second, fork).ok());
+  run(first, 1_ms);
+  run(second, 2_ms);
+  int effects = 0;
+  int completed = 0;
+  Work together;
+  together.name = "together";
+  together.duration = 4_ms;
+  together.effect = [&] { ++effects; };
+  together.on_complete = [&] { ++completed; };
+  const GpuModel::StreamOn both[] = {{kGpu, first}, {kGpu, second}};
+  ASSERT_TRUE(model.enqueue_together(both, CallKind::kLaunchKernel, together).ok());
+  const EventId join = new_event();
+  ASSERT_TRUE(model.record_event(join, kGpu, second).ok());
+  ASSERT_TRUE(model.wait_event(kGpu, first, join).ok());
+  const GraphId graph = model.end_capture(kGpu, first).value();
+  std::size_t most = 0;
+  const std::vector<GraphNodeInfo> nodes = model.graph_nodes(graph).value();
+  for (const GraphNodeInfo& node : nodes) {
+    if (std::string(node.name) == "together") most = std::max(most, node.dependencies.size());
+  }
+  EXPECT_EQ(most, 2U) << "it waits for what both streams did";
+  const ExecId exec = model.instantiate(graph).value();
+  ASSERT_TRUE(model.launch_graph(kGpu, first, exec).ok());
+  ASSERT_TRUE(model.synchronize_stream(kGpu, first).ok());
+  EXPECT_EQ(effects, 1);
+  EXPECT_EQ(completed, 1);
+  EXPECT_TRUE(model.destroy_exec(exec).ok());
+  EXPECT_TRUE(model.destroy_graph(graph).ok());
+}
+
 }  // namespace
 }  // namespace levee::device::sim
