@@ -2,7 +2,7 @@
 
 Sources are copied to <build>/branches/<folder> and compiled with the command lines of the build, at -O1; each test
 program is linked once more, with those objects in front of the library that holds their originals, so that the linker
-never looks at the originals. Sites with which a file does not compile are found one by one and left out.
+never looks at the originals. Sites with which a file does not compile are found and left out.
 """
 
 import concurrent.futures
@@ -67,10 +67,19 @@ class Folder:
         obj = self.work / (source.name + ".o")
         if self._compiles(source, sites, obj):
             return sites, obj
-        good = [site for site in sites if self._compiles(source, [site], None)]
+        good = self._compilable(source, sites)
         if not self._compiles(source, good, obj):
             raise RuntimeError(f"{source} does not compile with the sites that compile one by one")
         return good, obj
+
+    def _compilable(self, source, sites):
+        """Those with which the file compiles, found by halves: few do not."""
+        if self._compiles(source, sites, None):
+            return sites
+        if len(sites) == 1:
+            return []
+        half = len(sites) // 2
+        return self._compilable(source, sites[:half]) + self._compilable(source, sites[half:])
 
     def _compiles(self, source, sites, obj):
         text = branch_sites.rewritten(source.read_text(), sites)

@@ -28,7 +28,7 @@ STATEMENT = re.compile(
     re.M,
 )
 NOT_DROPPED = re.compile(
-    r"(return|const|auto|LEVEE_|if|for|while|break|continue|else|delete|std::u?int)\b"
+    r"(return|const|auto|LEVEE_\w+|if|for|while|break|continue|else|delete|std::u?int)\b"
 )
 
 

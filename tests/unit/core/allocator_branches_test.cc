@@ -91,6 +91,21 @@ TEST_F(PoolLocks, HitsCountForTheLookAfterBlocksThatWait) {
   EXPECT_EQ(waiting(), 0);
 }
 
+TEST_F(PoolLocks, WhileBlocksWaitEvery16thHitLooksAfterThemAndNoMore) {
+  const DeviceAddr block = alloc(4_MiB);
+  const StreamId side = *model_.create_stream(DeviceId{0});
+  device::sim::Work work;
+  work.duration = 60'000_ms;
+  ASSERT_TRUE(model_.enqueue(DeviceId{0}, side, device::sim::CallKind::kLaunchKernel, work).ok());
+  ASSERT_TRUE(allocator_->record_use(block, side).ok());
+  ASSERT_TRUE(allocator_->free(block).ok());
+  ASSERT_TRUE(allocator_->free(alloc(1_KiB)).ok());
+  const int before = locks_;
+  for (int i = 0; i < 64; ++i) ASSERT_TRUE(allocator_->free(alloc(1_KiB)).ok());
+  EXPECT_GE(locks_ - before, 4);
+  EXPECT_LT(locks_ - before, 24);
+}
+
 TEST(AllocatorBranches, PoolsAndStreamsAreNamedInTheRecordOnce) {
   Notebook notebook;
   device::sim::ModelConfig config;
