@@ -213,13 +213,13 @@ SlowPath::Attempt SlowPath::miss_small(PoolGuard& guard, const Request& request,
   return miss_pages(guard, anywhere, pool);
 }
 
-// Units of the largest page that growth may make. The last quarter of the memory there is, is made
-// in the smallest: near the limit every unit has to serve whoever needs it (P1).
 // Whether as much lives as was ever asked for: what is made now lies behind blocks that stay.
 bool SlowPath::is_nothing_freed(const Request& request) const {
   return state_.age.moment().bytes <= (state_.counters.active() + request.bytes).value;
 }
 
+// Units of the largest page that growth may make. The last quarter of the memory there is, is made
+// in the smallest: near the limit every unit has to serve whoever needs it (P1).
 std::uint32_t SlowPath::largest_page(const Pool& pool, bool is_first) const {
   if (pool.is_private()) return 1;
   const Bytes unit = state_.space.unit();
