@@ -67,8 +67,8 @@ class TraceRecording final : public Recording {
 
 ProcessRuntime::Parts real_parts() {
   ProcessRuntime::Parts parts;
-  parts.device_count = device::cuda_device_count;
-  parts.open_device = device::CudaDevice::open;
+  parts.device_count = [] { return device::cuda_device_count(); };
+  parts.open_device = [](DeviceId id) { return device::CudaDevice::open(id); };
   // Every device that `open_device` opens is one of these.
   parts.allow_peer = [](device::Device& owner, DeviceId peer) {
     return static_cast<device::CudaDevice&>(owner).allow_peer(peer);
