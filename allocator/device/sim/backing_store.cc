@@ -121,8 +121,7 @@ struct BackingStore::State {
         memories[serial].erase(number);
         return nullptr;
       }
-      piece = std::make_unique<Piece>();
-      piece->fill(0);
+      piece = std::make_unique<Piece>();  // zeros
       ++piece_count;
     }
     return piece->data();

@@ -147,7 +147,6 @@ Native GpuModel::State::join_capture(Stream& stream, const EventObject& event) {
     if (stream.is_legacy) return break_capture(*capture, Native::kCaptureImplicit);
     stream.capture = capture;
     stream.capture_index = capture->order.add_stream();
-    stream.capture_dependencies.clear();
     capture->streams.push_back(&stream);
   }
   capture->order.acquire(stream.capture_index, event.point);
@@ -473,7 +472,6 @@ Status GpuModel::launch_graph(DeviceId device, StreamId id, ExecId exec_id,
         if (EventObject* event = s.events.find(node.event.value); event != nullptr) {
           event->state = EventObject::State::kRecorded;
           event->complete_at = std::max(stream->tail, start + node.end);
-          s.order.stamp(stream->index);
           event->point = s.order.release(stream->index);
         }
         continue;

@@ -177,9 +177,7 @@ Status GpuModel::free_range(DeviceAddr addr, Bytes bytes) {
   Call call(s, CallKind::kFreeRange, CallArguments{addr, bytes, 0},
             [&](CallArguments&) { return s.device_of(addr); });
   if (!call.ok()) return call.status();
-  if (const Refusal refusal = s.memory.free_range(addr, bytes); !refusal.ok())
-    return call.fail(refusal);
-  return Status{};
+  return call.fail(s.memory.free_range(addr, bytes));
 }
 
 Result<HandleId> GpuModel::create_handle(DeviceId device, Bytes bytes) {
@@ -217,8 +215,7 @@ Status GpuModel::release_handle(HandleId handle) {
               return s.device_of(handle);
             });
   if (!call.ok()) return call.status();
-  if (const Refusal refusal = s.memory.release(handle); !refusal.ok()) return call.fail(refusal);
-  return Status{};
+  return call.fail(s.memory.release(handle));
 }
 
 Result<HandleId> GpuModel::retain_handle(DeviceAddr addr) {
@@ -251,9 +248,7 @@ Status GpuModel::map(DeviceAddr addr, Bytes bytes, HandleId handle) {
   Call call(s, CallKind::kMap, CallArguments{addr, bytes, handle.value},
             [&](CallArguments&) { return s.device_of(handle); });
   if (!call.ok()) return call.status();
-  if (const Refusal refusal = s.memory.map(addr, bytes, handle); !refusal.ok())
-    return call.fail(refusal);
-  return Status{};
+  return call.fail(s.memory.map(addr, bytes, handle));
 }
 
 Status GpuModel::unmap(DeviceAddr addr, Bytes bytes) {

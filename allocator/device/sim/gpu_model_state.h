@@ -224,7 +224,7 @@ class Call {
 
   bool ok() const { return native_ == Native::kSuccess; }
   Status status() const { return to_status(native_); }
-  /// The call fails with this.
+  /// The call fails with this, or not, if it is no failure.
   Status fail(Native native) {
     native_ = native;
     return to_status(native);

@@ -300,8 +300,8 @@ Status GpuModel::enqueue(DeviceId device, StreamId id, CallKind kind, const Work
       if (is_blocking(kind))
         return call.fail(s.break_capture(*stream->capture, Native::kCaptureUnsupported));
       if (stream->capture->is_invalid) return call.fail(Native::kCaptureInvalidated);
+      // Not counted: it does not run now, so what is enqueued after it has no predecessor in it.
       s.capture_node(*stream, node_of(work));
-      count_work(*stream, work.overlaps_predecessor);
       if (s.is_judging()) s.note_touches(*stream, work);
       return Status{};
     }

@@ -518,6 +518,11 @@ void UseMap::validate(const Frame& frame) const {
     LEVEE_CHECK(!is_empty(interval), "interval at ", interval.begin);
     LEVEE_CHECK(interval.extra == 0 || !extra_[interval.extra].empty(), "interval at ",
                 interval.begin);
+    any_use(interval, [&interval](const Use& use) {
+      LEVEE_CHECK(use.op == 0 || use.is_touch() || use.is_captured(), "interval at ",
+                  interval.begin);
+      return false;
+    });
     end = interval.end;
   }
   LEVEE_CHECK_LE(end, kFrameBytes);

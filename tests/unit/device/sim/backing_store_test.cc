@@ -72,6 +72,18 @@ TEST_F(Backing, ItsHostMemoryIsBounded) {
   EXPECT_EQ(tiny.lost(), Bytes{20'000 - 8'192});
 }
 
+TEST_F(Backing, WhatAFullStoreCouldNotKeepIsNotThere) {
+  BackingStore tiny(
+      model, BackingStoreConfig{.complete = true, .kept_per_access = {}, .most_bytes = 8_KiB});
+  const DeviceAddr block = model.allocate(kGpu, 4_MiB).value();
+  const auto bytes = pattern(20'000);
+  ASSERT_TRUE(tiny.write(block, bytes.data(), Bytes{bytes.size()}));
+  EXPECT_FALSE(tiny.holds(block + 8_KiB, 1_MiB));
+  EXPECT_THAT(read(block + 8_KiB, 4'096, &tiny), Each(0));
+  ASSERT_TRUE(tiny.fill(block, 0, 4_MiB));
+  EXPECT_EQ(tiny.held(), Bytes{});
+}
+
 TEST_F(Backing, FillsRepeatTheirPatternAndZeroCostsNothing) {
   const DeviceAddr block = model.allocate(kGpu, 4_MiB).value();
   ASSERT_TRUE(store.fill(block, 7, 1000_B));

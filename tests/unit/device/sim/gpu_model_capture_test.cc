@@ -241,6 +241,25 @@ TEST_F(CaptureTest, ACapturedEventCannotBeQueriedOrWaitedFor) {
   EXPECT_TRUE(model.query_event(e1).ok());
 }
 
+TEST_F(CaptureTest, AnEventOfACaptureThatHasEndedBreaksNoOther) {
+  begin(s1);
+  ASSERT_TRUE(model.record_event(e1, kGpu, s1).ok());
+  EXPECT_TRUE(end(s1).ok());
+  begin(s1, CaptureMode::kRelaxed);
+  EXPECT_EQ(native_of(model.query_event(e1)), Native::kCapturedEvent);
+  EXPECT_EQ(native_of(model.synchronize_event(e1)), Native::kCapturedEvent);
+  EXPECT_EQ(status_of(s1), CaptureStatus::kActive);
+  EXPECT_TRUE(end(s1).ok());
+  EXPECT_THAT(take_hazards(), IsEmpty());
+}
+
+TEST_F(CaptureTest, ACapturingStreamCannotBeDestroyed) {
+  begin(s1);
+  EXPECT_EQ(native_of(model.destroy_stream(s1)), Native::kCaptureUnsupported);
+  expect_broken(s1);
+  EXPECT_TRUE(model.destroy_stream(s1).ok());
+}
+
 TEST_F(CaptureTest, ACapturingStreamCannotBeQueriedOrWaitedForNorItsDevice) {
   const RelaxedCapture relaxed;
   begin(s1);
@@ -332,6 +351,71 @@ TEST_F(CaptureTest, InsideACaptureTheOrderOfTheCaptureCounts) {
   give_back(s1, block, 1_MiB);
   fork(s2, s1, e2);
   EXPECT_TRUE(end(s1).ok());
+}
+
+TEST_F(CaptureTest, AStreamThatWaitsAgainInItsCaptureIsTheSameStreamThere) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  fork(s1, s2, e1);
+  hand_out(s2, block, 1_MiB);
+  give_back(s2, block, 1_MiB);
+  fork(s1, s2, e1);
+  hand_out(s2, block, 1_MiB);  // after its own use
+  give_back(s2, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), IsEmpty());
+  fork(s2, s1, e2);
+  EXPECT_TRUE(end(s1).ok());
+}
+
+TEST_F(CaptureTest, AUseInACaptureLastsUntilItIsGivenBack) {
+  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
+  begin(s1);
+  fork(s1, s2, e1);
+  hand_out(s1, block, 1_MiB);
+  ASSERT_TRUE(model.record_event(e2, kGpu, s1).ok());
+  give_back(s1, block, 1_MiB);  // after what s2 waits for
+  ASSERT_TRUE(model.wait_event(kGpu, s2, e2).ok());
+  hand_out(s2, block, 1_MiB);
+  ASSERT_EQ(model.hazard_count(HazardKind::kUnorderedUse), 1U);
+  EXPECT_EQ(model.hazards().front().stream, s2);
+  EXPECT_EQ(model.hazards().front().other_stream, s1);
+  take_hazards();
+  give_back(s2, block, 1_MiB);
+  fork(s2, s1, e1);
+  EXPECT_TRUE(end(s1).ok());
+}
+
+TEST_F(CaptureTest, WhatACaptureNotesDoesNotMakeItsStreamWaitForTheLegacyStream) {
+  const StreamId blocking = new_stream(false);
+  const DeviceAddr block = model.allocate(kGpu, 4_MiB).value();
+  hand_out(kLegacy, block, 1_MiB);
+  run(kLegacy, 10_us);
+  give_back(kLegacy, block, 1_MiB);
+  begin(blocking);
+  hand_out(blocking, block + 2_MiB, 1_MiB);
+  give_back(blocking, block + 2_MiB, 1_MiB);
+  EXPECT_TRUE(end(blocking).ok());
+  // Nothing was enqueued on it, so this says nothing about the legacy stream.
+  ASSERT_TRUE(model.synchronize_stream(kGpu, blocking).ok());
+  hand_out(s1, block, 1_MiB);
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnorderedUse));
+}
+
+TEST_F(CaptureTest, CapturedWorkIsNoPredecessorOfWorkThatRuns) {
+  const HandleId page = new_pages(1).front();
+  const DeviceAddr first = map_run({page});
+  const DeviceAddr second = map_run({page});
+  touch(s1, first, 4_KiB);
+  begin(s1);
+  run(s1, 1_us);
+  EXPECT_TRUE(end(s1).ok());
+  // What runs before this in the stream is the touch above, and this may start before it ends.
+  const Touch through_second{second, 4_KiB, true};
+  Work work;
+  work.touches = std::span<const Touch>(&through_second, 1);
+  work.overlaps_predecessor = true;
+  ASSERT_TRUE(model.enqueue(kGpu, s1, CallKind::kLaunchKernel, work).ok());
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kAliasUse));
 }
 
 TEST_F(CaptureTest, BytesWithAnOwnerAreNotHandedOutInACapture) {

@@ -508,6 +508,40 @@ TEST_F(Judge, AnAliasMustStayUntilItsLastUserIsDoneAlsoWhenThePageHasANewOwner) 
   EXPECT_THAT(take_hazards(), IsEmpty());
 }
 
+TEST_F(Judge, ThePastUserOfAnAddressIsNamedWhileItsStreamIsThere) {
+  const auto pages = new_pages(2);
+  const DeviceAddr first = map_run(pages);
+  const DeviceAddr second = map_run(pages);
+  const StreamId gone = new_stream();
+  for (const auto& [stream, offset] : {std::pair{s1, 0_MiB}, std::pair{gone, 2_MiB}}) {
+    hand_out(stream, first + offset, 1_MiB);
+    give_back(stream, first + offset, 1_MiB);
+    hand_out(stream, second + offset, 1_MiB);
+    give_back(stream, second + offset, 1_MiB);
+  }
+  ASSERT_TRUE(model.destroy_stream(gone).ok());
+  EXPECT_TRUE(model.unmap(first, 4_MiB).ok());
+  const std::vector<Hazard> hazards = model.hazards();
+  ASSERT_EQ(hazards.size(), 2U);
+  EXPECT_EQ(hazards[0].rule, JudgeRule::kGoneWhenAliasDone);
+  EXPECT_EQ(hazards[0].other_stream, s1);
+  EXPECT_EQ(hazards[1].rule, JudgeRule::kGoneWhenAliasDone);
+  EXPECT_EQ(hazards[1].other_stream, StreamId{});
+  take_hazards();
+}
+
+TEST_F(Judge, APageWhoseOldAddressIsGoneMayBeHandedOutAtAnother) {
+  const auto pages = new_pages(1);
+  const DeviceAddr first = map_run(pages);
+  const DeviceAddr second = map_run(pages);
+  hand_out(s1, first, 1_MiB);
+  give_back(s1, first, 1_MiB);
+  EXPECT_TRUE(model.unmap(first, 2_MiB).ok());
+  EXPECT_THAT(take_hazards(), ElementsAre(HazardKind::kUnmapInUse));
+  hand_out(s1, second, 1_MiB);
+  EXPECT_THAT(take_hazards(), IsEmpty());
+}
+
 TEST_F(Judge, FreeingAnAllocationThatIsHandedOutIsFound) {
   const DeviceAddr block = model.allocate(kGpu, 4_MiB).value();
   hand_out(s1, block, 1_MiB);
@@ -644,13 +678,14 @@ TEST(JudgeDeathTest, ByDefaultAFindingEndsTheProcessAndSaysWhichCallsCameBefore)
       "bad release: .*released before(.|\n)*cuMemCreate(.|\n)*cuMemRelease");
 }
 
-TEST_F(ModelTest, AUseOnNoStreamSaysWhere) {
-  const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
-  model.note_use(kGpu, block, 2_MiB, StreamId{77'777}, UseKind::kHandOut);
+TEST(JudgeOfTwoDevices, AUseOnNoStreamSaysWhere) {
+  GpuModel model(small_config(2));
+  const DeviceAddr block = model.allocate(kOtherGpu, 2_MiB).value();
+  model.note_use(kOtherGpu, block, 2_MiB, StreamId{77'777}, UseKind::kHandOut);
   const std::vector<Hazard> hazards = model.hazards();
   ASSERT_EQ(hazards.size(), 1U);
   EXPECT_EQ(hazards[0].rule, JudgeRule::kUseOnStream);
-  EXPECT_EQ(hazards[0].device, kGpu);
+  EXPECT_EQ(hazards[0].device, kOtherGpu);
   EXPECT_EQ(hazards[0].addr, block);
   EXPECT_EQ(hazards[0].bytes, 2_MiB);
   model.clear_hazards();

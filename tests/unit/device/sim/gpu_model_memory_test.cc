@@ -41,6 +41,24 @@ TEST_F(Memory, SmallAllocationsAreDisjointAligned512AndReused) {
   EXPECT_NE(model.allocate(kGpu, 1_KiB).value(), first);
 }
 
+TEST_F(Memory, ASmallAllocationGoesWhereThereIsRoomForItAlsoAfterOthersWent) {
+  const DeviceAddr first = model.allocate(kGpu, 512_KiB).value();
+  const DeviceAddr second = model.allocate(kGpu, 512_KiB).value();
+  ASSERT_TRUE(model.release(second).ok());
+  // The page has 1.5 MiB; of these two one fits.
+  const DeviceAddr third = model.allocate(kGpu, 900_KiB).value();
+  const DeviceAddr fourth = model.allocate(kGpu, 900_KiB).value();
+  EXPECT_EQ(model.memory_use(kGpu).used, 4_MiB);
+  EXPECT_EQ(model.find(third).bytes, 900_KiB);
+  EXPECT_EQ(model.find(fourth).bytes, 900_KiB);
+  // The page of which all went is not one to allocate from.
+  for (const DeviceAddr addr : {first, third, fourth}) ASSERT_TRUE(model.release(addr).ok());
+  EXPECT_EQ(model.memory_use(kGpu).used, Bytes{});
+  const DeviceAddr again = model.allocate(kGpu, 512_KiB).value();
+  EXPECT_EQ(model.find(again).bytes, 512_KiB);
+  EXPECT_EQ(model.memory_use(kGpu).used, 2_MiB);
+}
+
 TEST_F(Memory, CapacityIsEnforcedAndSharedWithOtherProcesses) {
   EXPECT_EQ(native_of(model.allocate(kGpu, 257_MiB).status()), Native::kOutOfMemory);
   model.set_used_by_others(kGpu, 250_MiB);
@@ -215,6 +233,17 @@ TEST_F(Memory, AsyncMemoryAboveTheThresholdGoesBackWhenTheHostSynchronises) {
   EXPECT_EQ(model.memory_use(kGpu).used, Bytes{});
 }
 
+TEST_F(Memory, TheHighestUseOfTheAsyncPoolCanBeCountedAnew) {
+  const StreamId s1 = new_stream();
+  const DeviceAddr block = model.allocate_async(kGpu, 4_MiB, s1).value();
+  ASSERT_TRUE(model.release_async(block, s1).ok());
+  ASSERT_TRUE(model.synchronize_device(kGpu).ok());
+  EXPECT_EQ(model.async_pool_use(kGpu).used_high, 4_MiB);
+  ASSERT_TRUE(model.reset_async_pool_peaks(kGpu).ok());
+  EXPECT_EQ(model.async_pool_use(kGpu).used_high, Bytes{});
+  EXPECT_EQ(model.async_pool_use(kGpu).reserved_high, Bytes{});
+}
+
 TEST_F(Memory, APlainAllocationMayUseWhatTheAsyncPoolHoldsInReserve) {
   const StreamId s1 = new_stream();
   ASSERT_TRUE(model.set_async_pool_threshold(kGpu, 256_MiB).ok());
@@ -258,12 +287,19 @@ TEST_F(Memory, ImportedHandlesAreMappedLikeOwnOnes) {
   model.validate();
 }
 
+TEST_F(Memory, AnImportedHandleHasWholePagesToo) {
+  EXPECT_EQ(native_of(model.import_handle(kGpu, 3_MiB).status()), Native::kInvalidValue);
+  EXPECT_EQ(native_of(model.import_handle(kGpu, Bytes{}).status()), Native::kInvalidValue);
+  EXPECT_EQ(model.memory_use(kGpu).handles, 0U);
+}
+
 TEST_F(Memory, AnyNumberMayBeAskedAbout) {
   for (const std::uint64_t addr : {std::uint64_t{0}, std::uint64_t{8}, ~std::uint64_t{0},
                                    ~std::uint64_t{0} - (1 << 21), std::uint64_t{1} << 63}) {
     EXPECT_FALSE(model.is_device_memory(DeviceAddr{addr}, 1_B));
     EXPECT_FALSE(model.is_device_memory(DeviceAddr{addr}, Bytes{~std::uint64_t{0}}));
     EXPECT_TRUE(model.physical_spans(DeviceAddr{addr}, 4_KiB).empty());
+    EXPECT_EQ(model.access_of(DeviceAddr{addr}, kGpu), Access::kNone);
   }
   const DeviceAddr block = model.allocate(kGpu, 2_MiB).value();
   EXPECT_FALSE(model.is_device_memory(block, Bytes{~std::uint64_t{0} >> 1}));

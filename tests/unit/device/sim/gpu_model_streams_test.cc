@@ -134,6 +134,23 @@ TEST_F(Streams, AnEventOfAnotherDeviceCannotBeRecordedHere) {
       two.wait_event(kGpu, kLegacy, event).ok());  // waiting across devices is what events are for
 }
 
+TEST(StreamsOfTwoDevices, ACallThatNamesAStreamOrAnEventIsOneOnItsDevice) {
+  GpuModel two(small_config(2));
+  const StreamId stream = two.create_stream(kOtherGpu).value();
+  const EventId event = two.create_event(kOtherGpu).value();
+  ASSERT_TRUE(two.query_event(event).ok());
+  ASSERT_TRUE(two.destroy_stream(stream).ok());
+  EXPECT_EQ(two.calls(CallKind::kQueryEvent, kOtherGpu), 1U);
+  EXPECT_EQ(two.calls(CallKind::kDestroyStream, kOtherGpu), 1U);
+  // So it fails with that device alone.
+  const StreamId on_first = two.create_stream(kGpu).value();
+  const StreamId on_lost = two.create_stream(kOtherGpu).value();
+  two.lose_device(kOtherGpu, Native::kIllegalAddress);
+  EXPECT_EQ(two.query_event(event).code, StatusCode::kDeviceLost);
+  EXPECT_EQ(two.destroy_stream(on_lost).code, StatusCode::kDeviceLost);
+  EXPECT_TRUE(two.destroy_stream(on_first).ok());
+}
+
 TEST_F(Streams, ASharedPieceOfWorkStartsWithTheLastAndEndsOnAll) {
   const StreamId a = new_stream();
   const StreamId b = new_stream();

@@ -53,6 +53,16 @@ TEST_F(OrderTest, APointKeepsWhatItsStreamKnewThen) {
   EXPECT_FALSE(order.is_before(a, use, c));
 }
 
+TEST_F(OrderTest, PointsOfAStreamThatLearntNothingShareWhatTheyKnow) {
+  EXPECT_EQ(order.release(b).others, nullptr) << "a stream that knows nothing";
+  order.stamp(a);
+  order.acquire(b, order.release(a));
+  const Order::Point point = order.release(b);
+  ASSERT_NE(point.others, nullptr);
+  order.stamp(b);
+  EXPECT_EQ(order.release(b).others, point.others);
+}
+
 TEST_F(OrderTest, WhatTheHostKnowsIsBeforeEverything) {
   const Order::Tick use = order.stamp(a);
   order.acquire(b, order.release(a));

@@ -102,5 +102,26 @@ TEST_F(UseMapTest, ForgettingAPartLeavesTheRest) {
   EXPECT_EQ(intervals(), 0U);
 }
 
+TEST_F(UseMapTest, AnOutputThatWasGivenBackIsNoLongerOfItsCapture) {
+  Order in_capture;
+  NewUse output;
+  output.kind = UseKind::kHandOut;
+  output.stream = in_capture.add_stream();
+  output.via = 0x1000;
+  output.capture = CaptureOrder{7, &in_capture};
+  const auto count = [this](const Conflict&) { ++conflicts; };
+  map.note(frame, 0, 512, output, count);
+  map.validate(frame);
+  NewUse launch;
+  launch.stream = b;
+  launch.via = 0x1000;
+  map.note_launch(frame, 0, 512, launch, count);
+  note(UseKind::kGiveBack, a, 0,
+       512);  // validates: a number of a capture is left on none but its own
+  EXPECT_EQ(frame.intervals[0].use.op, 0U);
+  EXPECT_FALSE(frame.intervals[0].use.is_captured());
+  EXPECT_EQ(conflicts, 0);
+}
+
 }  // namespace
 }  // namespace levee::device::sim
