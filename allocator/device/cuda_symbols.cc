@@ -8,13 +8,18 @@ namespace levee::device {
 
 namespace {
 
+constexpr Libraries kLoader{[](const char* name, bool loaded_only) {
+                              return ::dlopen(name, RTLD_NOW | (loaded_only ? RTLD_NOLOAD : 0));
+                            },
+                            [](void* library, const char* name) { return ::dlsym(library, name); }};
+
 /// The runtime that the process has loaded already comes first: two runtimes in one process would
 /// each have their own state.
-void* open_runtime() {
+void* open_runtime(const Libraries& libraries) {
   constexpr const char* kNames[] = {"libcudart.so.13", "libcudart.so.12"};
-  for (const int flags : {RTLD_NOW | RTLD_NOLOAD, RTLD_NOW}) {
+  for (const bool loaded_only : {true, false}) {
     for (const char* name : kNames) {
-      if (void* library = ::dlopen(name, flags); library != nullptr) return library;
+      if (void* library = libraries.open(name, loaded_only); library != nullptr) return library;
     }
   }
   return nullptr;
@@ -23,7 +28,7 @@ void* open_runtime() {
 /// Finds functions by name; remembers the first that is missing.
 class Finder {
  public:
-  explicit Finder(void* library) : library_(library) {}
+  Finder(const Libraries& libraries, void* library) : libraries_(libraries), library_(library) {}
 
   template <typename Function>
   void find(const char* name, Function& function) {
@@ -32,11 +37,12 @@ class Finder {
   }
   template <typename Function>
   void find_optional(const char* name, Function& function) {
-    function = reinterpret_cast<Function>(::dlsym(library_, name));
+    function = reinterpret_cast<Function>(libraries_.find(library_, name));
   }
   const std::string& missing() const { return missing_; }
 
  private:
+  const Libraries& libraries_;
   void* library_;
   std::string missing_;
 };
@@ -44,9 +50,10 @@ class Finder {
 /// Functions of the driver, in the version that our headers describe.
 class DriverFinder {
  public:
-  explicit DriverFinder(void* runtime) {
-    by_version_ = reinterpret_cast<ByVersion>(::dlsym(runtime, "cudaGetDriverEntryPointByVersion"));
-    plain_ = reinterpret_cast<Plain>(::dlsym(runtime, "cudaGetDriverEntryPoint"));
+  DriverFinder(const Libraries& libraries, void* runtime) : libraries_(libraries) {
+    by_version_ =
+        reinterpret_cast<ByVersion>(libraries.find(runtime, "cudaGetDriverEntryPointByVersion"));
+    plain_ = reinterpret_cast<Plain>(libraries.find(runtime, "cudaGetDriverEntryPoint"));
   }
 
   template <typename Function>
@@ -76,10 +83,11 @@ class DriverFinder {
         result == cudaDriverEntryPointSuccess) {
       return address;
     }
-    if (driver_ == nullptr) driver_ = ::dlopen("libcuda.so.1", RTLD_NOW);
-    return driver_ == nullptr ? nullptr : ::dlsym(driver_, name);
+    if (driver_ == nullptr) driver_ = libraries_.open("libcuda.so.1", false);
+    return driver_ == nullptr ? nullptr : libraries_.find(driver_, name);
   }
 
+  const Libraries& libraries_;
   ByVersion by_version_ = nullptr;
   Plain plain_ = nullptr;
   void* driver_ = nullptr;
@@ -123,9 +131,11 @@ void find_driver(CudaSymbols& cuda, DriverFinder driver) {
   driver.find("cuMemUnmap", cuda.mem_unmap);
 }
 
-CudaSymbols load() {
+}  // namespace
+
+CudaSymbols load_cuda_symbols(const Libraries& libraries) {
   CudaSymbols cuda;
-  void* library = open_runtime();
+  void* library = open_runtime(libraries);
   if (library == nullptr) {
     cuda.problem =
         "The CUDA runtime (libcudart.so.13 or libcudart.so.12) was not found; import a CUDA build "
@@ -133,26 +143,24 @@ CudaSymbols load() {
         "install the CUDA runtime.";
     return cuda;
   }
-  Finder runtime(library);
+  Finder runtime(libraries, library);
   find_runtime(cuda, runtime);
   if (!runtime.missing().empty()) {
     cuda.problem = "The CUDA runtime that is loaded has no function " + runtime.missing() +
                    "; levee needs CUDA 12 or 13.";
     return cuda;
   }
-  find_driver(cuda, DriverFinder(library));
-  Finder process(RTLD_DEFAULT);
+  find_driver(cuda, DriverFinder(libraries, library));
+  Finder process(libraries, RTLD_DEFAULT);
   process.find_optional("simgpu_note_use", cuda.simgpu_note_use);
   process.find_optional("simgpu_note_pool_lock", cuda.simgpu_note_pool_lock);
   process.find_optional("simgpu_is_judging", cuda.simgpu_is_judging);
   return cuda;
 }
 
-}  // namespace
-
 const CudaSymbols& cuda_symbols() {
   // Leaked on purpose: devices call through it until the very end of the process.
-  static const CudaSymbols* const symbols = new CudaSymbols(load());
+  static const CudaSymbols* const symbols = new CudaSymbols(load_cuda_symbols(kLoader));
   return *symbols;
 }
 

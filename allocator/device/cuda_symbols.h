@@ -72,6 +72,17 @@ struct CudaSymbols {
   }
 };
 
+/// How libraries are opened and searched: dlopen and dlsym, or what a test puts in their place.
+struct Libraries {
+  /// Opens by name; `loaded_only`: null unless the process has it already.
+  void* (*open)(const char* name, bool loaded_only);
+  /// The address of a function; null if there is none. RTLD_DEFAULT is the process itself.
+  void* (*find)(void* library, const char* name);
+};
+
+/// A table made with these; cuda_symbols() makes its own with the loader's.
+CudaSymbols load_cuda_symbols(const Libraries& libraries);
+
 /// The table of this process. Loads libraries on the first call; makes no CUDA call that creates a
 /// context.
 const CudaSymbols& cuda_symbols();
