@@ -93,6 +93,23 @@ def test_flipped_bytes_are_survived(traces, tmp_path, levee):
             assert str(error).endswith(".")
 
 
+def test_an_export_replaces_exports_alone(traces, tmp_path, levee):
+    script = tmp_path / "train.py"
+    for to, name in (
+        ("chrome", "a.json"),
+        ("html", "a.html"),
+        ("perfetto", "a.pftrace"),
+        ("memory_viz", "a.pickle"),
+    ):
+        script.write_text("import torch")
+        code, _, err = levee("export", traces["calm"], "--to", to, "-o", script)
+        assert code != 0 and "no earlier export" in one_sentence(err)
+        assert script.read_text() == "import torch"
+        for _ in range(2):
+            code, _, err = levee("export", traces["calm"], "--to", to, "-o", tmp_path / name)
+            assert code == 0, err
+
+
 def test_unwritable_output_leaves_nothing(traces, tmp_path, levee):
     blocked = tmp_path / "file"
     blocked.write_text("in the way")

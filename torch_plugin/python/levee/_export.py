@@ -29,6 +29,13 @@ _SUFFIX = {
     "memory_viz": ".pickle",
     "parquet": ".parquet",
 }
+# Names under which an existing file is taken for an earlier export, which a new one may replace.
+_REPLACED = {
+    "html": (".html", ".htm"),
+    "chrome": (".json", ".json.gz"),
+    "perfetto": (".pftrace", ".perfetto-trace"),
+    "memory_viz": (".pickle", ".pkl"),
+}
 # Most events the memory view of torch_tb_profiler draws without dropping some.
 _TB_PROFILER_EVENTS = 5_000
 
@@ -39,7 +46,7 @@ def export(
     """Writes a recording in another format; returns what was written.
 
     `to` is one of FORMATS. `out` is a file, or a folder for tensorboard and parquet; by default the recording's name
-    with the format's suffix.
+    with the format's suffix. An existing file is replaced only if its name ends as the format's do.
     """
     if to not in FORMATS:
         raise LeveeError(f'There is no format "{to}"; choose one of {", ".join(FORMATS)}.')
@@ -50,6 +57,7 @@ def export(
             name = name[: -len(suffix)] if name.endswith(suffix) else name
         out = recording.with_name(name + _SUFFIX[to])
     out = Path(out)
+    _spare_other_files(out, _REPLACED.get(to, ()))
     needs_blocks = to in ("chrome", "memory_viz", "parquet") or (
         to == "tensorboard" and options.get("profiler", False)
     )
@@ -67,6 +75,14 @@ def export(
         "parquet": _parquet,
     }
     return writers[to](facts, recording, out, **options)
+
+
+def _spare_other_files(out: Path, suffixes: tuple[str, ...]) -> None:
+    """An option too few, and `-o` is followed by the user's script: it must not be lost."""
+    if suffixes and out.is_file() and not out.name.endswith(suffixes):
+        raise LeveeError(
+            f"{out} exists and is no earlier export by its name; choose another one, ending in {suffixes[0]}."
+        )
 
 
 def _file(out: Path) -> None:
