@@ -233,9 +233,16 @@ std::vector<std::string> advice(const TraceFacts& facts) {
         "learn from the position in the step, and this report shows costs by step.");
   }
   if (out.empty()) {
+    const bool has_steady_state =
+        !facts.is_sampled && std::any_of(facts.devices.begin(), facts.devices.end(),
+                                         [](const auto& d) { return d.warm_step != kNone; });
     out.push_back(
-        "Nothing to do: reserved memory follows what is in use, and steady state made no "
-        "driver call.");
+        has_steady_state
+            ? "Nothing to do: reserved memory follows what is in use, and steady state made no "
+              "driver call."
+            : fmt::format("Nothing to do: reserved memory follows what is in use. What a steady "
+                          "state costs is seen in recordings of more than {} steps.",
+                          kWarmUpSteps));
   }
   return out;
 }

@@ -190,5 +190,21 @@ TEST(OomText, NamesEachRungThatWasTried) {
   EXPECT_THAT(oom_explanation(report), HasSubstr("Tried: "));
 }
 
+// A run of a few steps may be all warm-up: nothing is said of a steady state that was not there.
+TEST(Advice, ASteadyStateIsPraisedOnlyWhereThereIsOne) {
+  const auto advice_after = [](std::uint64_t steps) {
+    TraceBuilder trace;
+    trace.at(1_us).create(8_MiB);
+    trace.at(2_us).alloc(0x10, 8_MiB);
+    for (std::uint64_t i = 0; i < steps; ++i) {
+      trace.at(Nanos{static_cast<std::int64_t>(10'000 * (i + 1))}).step(i);
+    }
+    const std::vector<std::string> lines = advice(analyze(trace));
+    return lines.empty() ? std::string() : lines[0];
+  };
+  EXPECT_THAT(advice_after(30), HasSubstr("steady state made no driver call"));
+  EXPECT_THAT(advice_after(5), HasSubstr("recordings of more than 20 steps"));
+}
+
 }  // namespace
 }  // namespace levee::analysis
