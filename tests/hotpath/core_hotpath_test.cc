@@ -9,6 +9,7 @@
 #include "allocator/core/make_allocator.h"
 #include "allocator/device/sim/gpu_model.h"
 #include "allocator/device/sim/sim_device.h"
+#include "tests/support/forwarding_device.h"
 #include "tests/support/heap_count.h"
 
 namespace levee::core {
@@ -18,51 +19,23 @@ using device::sim::CallKind;
 
 // A judging device, as far as the allocator can tell, that counts pool locks and passes all else
 // on.
-class LockCountingDevice final : public device::Device {
+class LockCountingDevice final : public test::ForwardingDevice {
  public:
   explicit LockCountingDevice(device::Device& real)
-      : real_(real), capabilities_(real.capabilities()) {
+      : ForwardingDevice(real), capabilities_(real.capabilities()) {
     capabilities_.judges_use = true;
   }
   int locks() const { return locks_; }
 
-  DeviceId id() const override { return real_.id(); }
   const device::Capabilities& capabilities() const override { return capabilities_; }
-  Result<device::MemoryInfo> memory_info() override { return real_.memory_info(); }
-  Result<DeviceAddr> allocate(Bytes bytes) override { return real_.allocate(bytes); }
-  Status release(DeviceAddr addr) override { return real_.release(addr); }
-  Result<DeviceAddr> reserve_range(Bytes bytes, Bytes alignment) override {
-    return real_.reserve_range(bytes, alignment);
-  }
-  Status free_range(DeviceAddr addr, Bytes bytes) override { return real_.free_range(addr, bytes); }
-  Result<HandleId> create_handle(Bytes bytes) override { return real_.create_handle(bytes); }
-  Status release_handle(HandleId handle) override { return real_.release_handle(handle); }
-  Status map(DeviceAddr addr, Bytes bytes, HandleId handle) override {
-    return real_.map(addr, bytes, handle);
-  }
-  Status set_access(DeviceAddr addr, Bytes bytes) override { return real_.set_access(addr, bytes); }
-  Status unmap(DeviceAddr addr, Bytes bytes) override { return real_.unmap(addr, bytes); }
-  Result<EventId> create_event() override { return real_.create_event(); }
-  Status destroy_event(EventId event) override { return real_.destroy_event(event); }
-  Status record_event(EventId event, StreamId stream) override {
-    return real_.record_event(event, stream);
-  }
-  Status query_event(EventId event) override { return real_.query_event(event); }
-  Status wait_event(StreamId stream, EventId event) override {
-    return real_.wait_event(stream, event);
-  }
-  Status synchronize_event(EventId event) override { return real_.synchronize_event(event); }
-  Status synchronize_stream(StreamId stream) override { return real_.synchronize_stream(stream); }
-  Status synchronize_device() override { return real_.synchronize_device(); }
-  Result<device::CaptureInfo> capture_info(StreamId stream) override {
-    return real_.capture_info(stream);
-  }
+  // The host's clock, whose reads are counted, and no notes: the model behind it judges nothing.
+  Nanos now() const override { return device::Device::now(); }
+  void note_use(DeviceAddr, Bytes, StreamId, device::UseKind) override {}
   void note_pool_lock(bool held) override {
     if (held) ++locks_;
   }
 
  private:
-  device::Device& real_;
   device::Capabilities capabilities_;
   int locks_ = 0;
 };

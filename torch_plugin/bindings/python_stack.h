@@ -10,10 +10,11 @@
 
 namespace levee::bindings {
 
-/// One line a frame, innermost first: "file:line function". At most `max_frames`. Without frames
-/// one line: `kNoPythonFrame` or `kPythonIsEnding`.
 inline constexpr char kNoPythonFrame[] = "(no Python frame on this thread, as on autograd's)";
 inline constexpr char kPythonIsEnding[] = "(no Python frame: the interpreter was ending)";
+
+/// One line a frame, innermost first: "file:line function". At most `max_frames`. Without frames
+/// one line: `kNoPythonFrame` or `kPythonIsEnding`.
 std::string python_stack(int max_frames = 48);
 
 /// From now on `python_stack` is `kPythonIsEnding`. To be called when the interpreter begins to

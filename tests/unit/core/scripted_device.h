@@ -4,13 +4,13 @@
 
 #include <functional>
 
-#include "allocator/device/device.h"
+#include "tests/support/forwarding_device.h"
 
 namespace levee::core {
 
-class ScriptedDevice final : public device::Device {
+class ScriptedDevice final : public test::ForwardingDevice {
  public:
-  explicit ScriptedDevice(device::Device& real) : real_(real) {}
+  using ForwardingDevice::ForwardingDevice;
 
   std::function<Result<device::CaptureInfo>(StreamId)> answer_capture_info;
   std::function<Result<DeviceAddr>(Bytes)> answer_allocate;
@@ -18,56 +18,24 @@ class ScriptedDevice final : public device::Device {
   std::function<void(Bytes, StreamId, device::UseKind)> hear_use;
   std::function<void(bool)> hear_pool_lock;
 
-  DeviceId id() const override { return real_.id(); }
-  const device::Capabilities& capabilities() const override { return real_.capabilities(); }
-  Result<device::MemoryInfo> memory_info() override { return real_.memory_info(); }
   Result<DeviceAddr> allocate(Bytes bytes) override {
-    return answer_allocate ? answer_allocate(bytes) : real_.allocate(bytes);
+    return answer_allocate ? answer_allocate(bytes) : ForwardingDevice::allocate(bytes);
   }
   Status release(DeviceAddr addr) override {
-    return answer_release ? answer_release(addr) : real_.release(addr);
+    return answer_release ? answer_release(addr) : ForwardingDevice::release(addr);
   }
-  Result<DeviceAddr> reserve_range(Bytes bytes, Bytes alignment) override {
-    return real_.reserve_range(bytes, alignment);
-  }
-  Status free_range(DeviceAddr addr, Bytes bytes) override { return real_.free_range(addr, bytes); }
-  Result<HandleId> create_handle(Bytes bytes) override { return real_.create_handle(bytes); }
-  Status release_handle(HandleId handle) override { return real_.release_handle(handle); }
-  Status map(DeviceAddr addr, Bytes bytes, HandleId handle) override {
-    return real_.map(addr, bytes, handle);
-  }
-  Status set_access(DeviceAddr addr, Bytes bytes) override { return real_.set_access(addr, bytes); }
-  Status unmap(DeviceAddr addr, Bytes bytes) override { return real_.unmap(addr, bytes); }
-  Result<EventId> create_event() override { return real_.create_event(); }
-  Result<EventId> create_event_on(DeviceId device) override {
-    return real_.create_event_on(device);
-  }
-  Status destroy_event(EventId event) override { return real_.destroy_event(event); }
-  Status record_event(EventId event, StreamId stream) override {
-    return real_.record_event(event, stream);
-  }
-  Status query_event(EventId event) override { return real_.query_event(event); }
-  Status wait_event(StreamId stream, EventId event) override {
-    return real_.wait_event(stream, event);
-  }
-  Status synchronize_event(EventId event) override { return real_.synchronize_event(event); }
-  Status synchronize_stream(StreamId stream) override { return real_.synchronize_stream(stream); }
-  Status synchronize_device() override { return real_.synchronize_device(); }
-  Nanos now() const override { return real_.now(); }
   Result<device::CaptureInfo> capture_info(StreamId stream) override {
-    return answer_capture_info ? answer_capture_info(stream) : real_.capture_info(stream);
+    return answer_capture_info ? answer_capture_info(stream)
+                               : ForwardingDevice::capture_info(stream);
   }
   void note_use(DeviceAddr addr, Bytes bytes, StreamId stream, device::UseKind kind) override {
     if (hear_use) hear_use(bytes, stream, kind);
-    real_.note_use(addr, bytes, stream, kind);
+    ForwardingDevice::note_use(addr, bytes, stream, kind);
   }
   void note_pool_lock(bool held) override {
     if (hear_pool_lock) hear_pool_lock(held);
-    real_.note_pool_lock(held);
+    ForwardingDevice::note_pool_lock(held);
   }
-
- private:
-  device::Device& real_;
 };
 
 }  // namespace levee::core
