@@ -13,12 +13,8 @@ class ForwardingDevice : public device::Device {
   DeviceId id() const override { return real_.id(); }
   const device::Capabilities& capabilities() const override { return real_.capabilities(); }
   Result<device::MemoryInfo> memory_info() override { return real_.memory_info(); }
-  Result<DeviceAddr> allocate(Bytes bytes) override {
-    return real_.allocate(bytes);
-  }
-  Status release(DeviceAddr addr) override {
-    return real_.release(addr);
-  }
+  Result<DeviceAddr> allocate(Bytes bytes) override { return real_.allocate(bytes); }
+  Status release(DeviceAddr addr) override { return real_.release(addr); }
   Result<DeviceAddr> reserve_range(Bytes bytes, Bytes alignment) override {
     return real_.reserve_range(bytes, alignment);
   }
