@@ -33,9 +33,12 @@ struct Page {
   std::uint32_t units = 0;     ///< size, in units of the space; 0: this index is not in use
   std::uint32_t withheld = 0;  ///< >0: an operation works on it with the lock released; on no offer
   std::uint64_t live_bytes = 0;
-  ZoneIndex owner;      ///< zone of the owning slot; none while wholly free
-  PoolIndex holder;     ///< pool that used it last: whose reserved bytes it counts as
-  PoolIndex pinned_to;  ///< captured pool that alone may use it; none: anybody may
+  ZoneIndex owner;                 ///< zone of the owning slot; none while wholly free
+  PoolIndex holder;                ///< pool that used it last: whose reserved bytes it counts as
+  PoolIndex pinned_to;             ///< captured pool that alone may use it; none: anybody may
+  std::uint16_t prompt_slots = 0;  ///< mappings in zones that are told at once (zone_runs.h)
+  bool is_untold = false;          ///< listed to be told to its deferred zones
+  bool is_shown_deferred = false;  ///< what those zones have been told last
   base::SmallVector<Mapping, 2> mappings;
   StampSet stamps;  ///< of everything given back on it since one block covered it whole
 

@@ -84,6 +84,20 @@ void RunIndex::clear() {
   longest_exact_ = true;
 }
 
+void RunIndex::append(Run run) {
+  const std::uint64_t begin = run.begin.value;
+  if (!begins_.empty() && begins_.back() + sizes_.back() == begin) {
+    sizes_.back() += run.size.value;
+  } else {
+    LEVEE_DCHECK(begins_.empty() || begins_.back() + sizes_.back() < begin, "a run at ", begin,
+                 " is no longer the last");
+    begins_.push_back(begin);
+    sizes_.push_back(run.size.value);
+  }
+  total_ += run.size.value;
+  longest_bound_ = std::max(longest_bound_, sizes_.back());
+}
+
 Bytes RunIndex::longest() const {
   if (!longest_exact_) {
     longest_bound_ = sizes_.empty() ? 0 : *std::max_element(sizes_.begin(), sizes_.end());

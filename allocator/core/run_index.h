@@ -30,6 +30,8 @@ class RunIndex {
   /// Takes `run` out. Pre: it lies inside one run.
   void cut(Run run);
   void clear();
+  /// Adds a run behind all others; joins it with the last one if they touch.
+  void append(Run run);
 
   std::size_t count() const { return begins_.size(); }
   Run at(std::size_t i) const { return Run{Bytes{begins_[i]}, Bytes{sizes_[i]}}; }

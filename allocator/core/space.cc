@@ -45,7 +45,7 @@ class Space::Intervals {
   static constexpr std::size_t kMost = 12;
 
   void apply(const Item& item) {
-    RunIndex& runs = space_.zones_[item.zone.value].runs;
+    RunIndex& runs = space_.zones_[item.zone.value].runs.prompt();
     if (show_) {
       runs.insert(item.run);
     } else {
@@ -57,6 +57,12 @@ class Space::Intervals {
   bool show_;
   base::SmallVector<Item, kMost> items_;
 };
+
+namespace {
+bool is_deferred(ZoneRole role) {
+  return role == ZoneRole::kAlias || role == ZoneRole::kFormer;
+}
+}  // namespace
 
 ZoneIndex Space::add_zone(DeviceAddr base, Bytes range_bytes, PoolIndex pool, ZoneRole role) {
   ZoneIndex index;
@@ -74,7 +80,7 @@ ZoneIndex Space::add_zone(DeviceAddr base, Bytes range_bytes, PoolIndex pool, Zo
   zone.pool = pool;
   zone.base = base;
   zone.range_bytes = range_bytes;
-  zone.runs.reserve(64);
+  zone.runs = ZoneRuns(*this, untold_, is_deferred(role));
   return index;
 }
 
@@ -88,8 +94,50 @@ void Space::remove_zone(ZoneIndex index) {
 
 void Space::move_zone(ZoneIndex index, PoolIndex pool, ZoneRole role) {
   Zone& zone = zones_[index.value];
+  // Pages that are pinned to a pool show in its zones alone.
+  tell_deferred();
   zone.pool = pool;
   zone.role = role;
+  set_deferred(zone, is_deferred(role));
+}
+
+void Space::set_deferred(Zone& zone, bool is_deferred) {
+  if (zone.runs.is_deferred() == is_deferred) return;
+  RunIndex held;
+  if (is_deferred) {
+    held = zone.runs.defer();
+    zone.runs.cover(static_cast<std::uint32_t>(zone.slots.size()));
+  } else {
+    zone.runs.undefer();
+  }
+  std::size_t run = 0;
+  for (std::uint64_t unit = 0; unit < zone.slots.size();) {
+    if (zone.slots[unit].is_none()) {
+      ++unit;
+      continue;
+    }
+    Page& page = pages_[zone.slots[unit]];
+    const Mapping mapping = *page.mapping_in(zone.index);
+    const Run whole = extent(page, mapping);
+    unit = mapping.slot.unit + page.units;
+    if (!is_deferred) {
+      ++page.prompt_slots;
+      continue;
+    }
+    --page.prompt_slots;
+    page.is_shown_deferred = page.is_wholly_free() && page.withheld == 0;
+    if (page.is_wholly_free()) {
+      show_slot(page, mapping, page.is_shown_deferred);
+      continue;
+    }
+    // What is free on a page in use is its owner's.
+    while (run < held.count() && held.at(run).end() <= whole.begin) ++run;
+    for (std::size_t i = run; i < held.count() && held.at(i).begin < whole.end(); ++i) {
+      const Bytes begin = std::max(held.at(i).begin, whole.begin);
+      const Bytes end = std::min(held.at(i).end(), whole.end());
+      zone.runs.insert_own(Run{begin, end - begin});
+    }
+  }
 }
 
 PageIndex Space::add_page(HandleId handle, std::uint32_t units, PoolIndex holder) {
@@ -99,6 +147,8 @@ PageIndex Space::add_page(HandleId handle, std::uint32_t units, PoolIndex holder
   set_holder(page, holder);
   reserved_units_ += units;
   if (is_lendable(page)) lendable_units_ += units;
+  page.is_shown_deferred = true;  // of none
+  untold_.reserve(pages_.end());
   return index;
 }
 
@@ -106,6 +156,7 @@ void Space::remove_page(PageIndex index) {
   Page& page = pages_[index];
   LEVEE_CHECK(page.is_wholly_free(), "a page with live bytes goes");
   LEVEE_CHECK(page.mappings.empty(), "a mapped page goes");
+  tell_deferred();  // the list must not name it any more
   if (is_lendable(page)) lendable_units_ -= page.units;
   reserved_units_ -= page.units;
   held_units_[page.holder.value] -= page.units;
@@ -126,6 +177,27 @@ bool Space::is_visible(const Page& page, const Mapping& mapping) const {
   return zones_[mapping.slot.zone.value].pool == page.pinned_to;
 }
 
+void Space::show_slot(const Page& page, const Mapping& mapping, bool shown) {
+  if (shown && !is_visible(page, mapping)) return;
+  ZoneRuns& runs = zones_[mapping.slot.zone.value].runs;
+  if (!runs.is_deferred()) {
+    if (shown) {
+      runs.prompt().insert(extent(page, mapping));
+    } else if (is_visible(page, mapping)) {
+      runs.prompt().cut(extent(page, mapping));
+    }
+  } else if (shown) {
+    runs.show(mapping.slot.unit, page.units);
+  } else {
+    runs.hide(mapping.slot.unit, page.units);
+  }
+}
+
+void Space::show_page(Page& page, bool shown) {
+  for (const Mapping& mapping : page.mappings) show_slot(page, mapping, shown);
+  page.is_shown_deferred = shown;
+}
+
 void Space::attach(PageIndex index, Slot first, bool usable) {
   Page& page = pages_[index];
   Zone& zone = zones_[first.zone.value];
@@ -139,9 +211,14 @@ void Space::attach(PageIndex index, Slot first, bool usable) {
     zone.slots[unit] = index;
   }
   zone.filled += page.units;
+  tell_deferred(page);
   page.mappings.push_back(Mapping{first, usable});
-  const Mapping& mapping = page.mappings.back();
-  if (page.is_wholly_free() && is_visible(page, mapping)) zone.runs.insert(extent(page, mapping));
+  if (zone.runs.is_deferred()) {
+    zone.runs.cover(static_cast<std::uint32_t>(end));
+  } else {
+    ++page.prompt_slots;
+  }
+  if (page.is_wholly_free()) show_slot(page, page.mappings.back(), /*shown=*/true);
 }
 
 void Space::detach(PageIndex index, Slot first) {
@@ -151,8 +228,10 @@ void Space::detach(PageIndex index, Slot first) {
     const Mapping mapping = page.mappings[i];
     if (mapping.slot != first) continue;
     LEVEE_CHECK(page.owner != first.zone, "the owning slot of a page with live bytes goes");
-    if (page.is_wholly_free() && is_visible(page, mapping)) zone.runs.cut(extent(page, mapping));
+    tell_deferred(page);
+    if (page.is_wholly_free()) show_slot(page, mapping, /*shown=*/false);
     page.mappings.erase_unordered(i);
+    if (!zone.runs.is_deferred()) --page.prompt_slots;
     for (std::uint32_t unit = first.unit; unit < first.unit + page.units; ++unit) {
       zone.slots[unit] = PageIndex{};
     }
@@ -167,10 +246,10 @@ void Space::set_usable(PageIndex index, ZoneIndex zone_index, bool usable) {
   Page& page = pages_[index];
   for (Mapping& mapping : page.mappings) {
     if (mapping.slot.zone != zone_index || mapping.usable == usable) continue;
-    RunIndex& runs = zones_[zone_index.value].runs;
-    if (page.is_wholly_free() && is_visible(page, mapping)) runs.cut(extent(page, mapping));
+    tell_deferred(page);
+    if (page.is_wholly_free()) show_slot(page, mapping, /*shown=*/false);
     mapping.usable = usable;
-    if (page.is_wholly_free() && is_visible(page, mapping)) runs.insert(extent(page, mapping));
+    if (page.is_wholly_free()) show_slot(page, mapping, /*shown=*/true);
   }
 }
 
@@ -179,11 +258,7 @@ void Space::withhold(PageIndex index) {
   LEVEE_CHECK(page.is_wholly_free(), "a page with live bytes cannot be withheld");
   if (page.withheld == 0) {
     if (is_lendable(page)) lendable_units_ -= page.units;
-    for (const Mapping& mapping : page.mappings) {
-      if (is_visible(page, mapping)) {
-        zones_[mapping.slot.zone.value].runs.cut(extent(page, mapping));
-      }
-    }
+    show_page(page, /*shown=*/false);
   }
   ++page.withheld;
 }
@@ -193,11 +268,7 @@ void Space::offer(PageIndex index) {
   LEVEE_CHECK_GT(page.withheld, 0U);
   if (--page.withheld > 0) return;
   if (is_lendable(page)) lendable_units_ += page.units;
-  for (const Mapping& mapping : page.mappings) {
-    if (is_visible(page, mapping)) {
-      zones_[mapping.slot.zone.value].runs.insert(extent(page, mapping));
-    }
-  }
+  show_page(page, /*shown=*/true);
 }
 
 void Space::pin(PageIndex index, PoolIndex pool) {
@@ -205,6 +276,7 @@ void Space::pin(PageIndex index, PoolIndex pool) {
   if (page.pinned_to == pool) return;
   LEVEE_CHECK(page.pinned_to.is_none(), "a page is pinned to two pools");
   LEVEE_CHECK(!page.is_wholly_free(), "a page is pinned before anything lives on it");
+  tell_deferred(page);  // they would not hear of it once it is free again
   page.pinned_to = pool;
 }
 
@@ -213,6 +285,7 @@ void Space::unpin_all(PoolIndex pool) {
     Page& page = pages_[PageIndex{i}];
     if (page.units == 0 || page.pinned_to != pool) continue;
     if (!page.is_wholly_free()) {
+      tell_deferred(page);
       page.pinned_to = PoolIndex{};
       continue;
     }
@@ -231,19 +304,60 @@ void Space::change_holder(PoolIndex from, PoolIndex to) {
 }
 
 // Hiding or showing a page that has just changed between free and in use, wherever else it is
-// mapped.
-void Space::tell_aliases(const Page& page, ZoneIndex owner, Intervals& intervals) const {
+// mapped in prompt zones.
+void Space::tell_prompt(const Page& page, ZoneIndex owner, Intervals& intervals) const {
   for (const Mapping& mapping : page.mappings) {
     if (mapping.slot.zone == owner || !is_visible(page, mapping)) continue;
+    if (zones_[mapping.slot.zone.value].runs.is_deferred()) continue;
     if (!mutated(Mutant::kNoAliasHide)) intervals.add(mapping.slot.zone, extent(page, mapping));
   }
+}
+
+void Space::tell_deferred(Page& page) {
+  const bool shown = page.is_wholly_free() && page.withheld == 0;
+  if (page.is_shown_deferred == shown) return;
+  page.is_shown_deferred = shown;
+  for (const Mapping& mapping : page.mappings) {
+    ZoneRuns& runs = zones_[mapping.slot.zone.value].runs;
+    if (!runs.is_deferred()) continue;
+    if (!shown) {
+      if (!mutated(Mutant::kNoAliasHide)) runs.hide(mapping.slot.unit, page.units);
+    } else if (is_visible(page, mapping)) {
+      runs.show(mapping.slot.unit, page.units);
+    }
+  }
+}
+
+void Space::tell_deferred() {
+  for (PageIndex index : untold_) {
+    Page& page = pages_[index];
+    page.is_untold = false;
+    tell_deferred(page);
+  }
+  untold_.clear();
+}
+
+// In a deferred zone the bytes of a page that it owns are kept beside the bits of its slots.
+void Space::take_own(Zone& zone, const Page& page, Run part, Bytes page_end) {
+  if (page.live_bytes != 0) return zone.runs.cut_own(part);
+  const Bytes page_begin = page_end - unit_ * page.units;
+  zone.runs.insert_own(Run{page_begin, part.begin - page_begin});
+  zone.runs.insert_own(Run{part.end(), page_end - part.end()});
+}
+
+void Space::give_own(Zone& zone, const Page& page, Run part, Bytes page_end) {
+  if (page.live_bytes != 0) return zone.runs.insert_own(part);
+  const Bytes page_begin = page_end - unit_ * page.units;
+  zone.runs.cut_own(Run{page_begin, part.begin - page_begin});
+  zone.runs.cut_own(Run{part.end(), page_end - part.end()});
 }
 
 // The two below are where a large block spends its time, page by page: sums are kept in locals, and
 // only the first and the last page can be covered in part.
 Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
   Zone& zone = zones_[zone_index.value];
-  zone.runs.cut(run);
+  const bool is_deferred = zone.runs.is_deferred();
+  if (!is_deferred) zone.runs.prompt().cut(run);
   std::uint64_t newly_held = 0;
   std::uint64_t newly_used = 0;
   std::uint32_t lent = 0;
@@ -259,13 +373,15 @@ Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
     const std::uint64_t page_end = unit * unit_bytes;
     const std::uint64_t page_size = page.units * unit_bytes;
     const std::uint64_t part = std::min(end, page_end) - at;
+    if (is_deferred) [[unlikely]]
+      take_own(zone, page, Run{Bytes{at}, Bytes{part}}, Bytes{page_end});
     at = page_end;
     if (page.live_bytes == 0) {
       LEVEE_DCHECK_EQ(page.withheld, 0U, "a withheld page was on offer");
       if (is_lendable(page)) lent += page.units;
       newly_used += page.units;
       page.owner = zone_index;
-      if (page.mappings.size() > 1) tell_aliases(page, zone_index, hidden);
+      on_change(index, page, zone, hidden);
       if (page.holder != pool) {
         set_holder(page, pool);
         newly_held += page.units;
@@ -290,6 +406,7 @@ Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
 
 void Space::vacate(ZoneIndex zone_index, Run run, std::span<const Stamp> stamps) {
   Zone& zone = zones_[zone_index.value];
+  const bool is_deferred = zone.runs.is_deferred();
   std::uint64_t no_longer_used = 0;
   std::uint32_t lendable = 0;
   std::uint32_t partly = partly_used_pages_;
@@ -305,17 +422,20 @@ void Space::vacate(ZoneIndex zone_index, Run run, std::span<const Stamp> stamps)
       const std::uint64_t page_end = unit * unit_bytes;
       const std::uint64_t page_size = page.units * unit_bytes;
       const std::uint64_t part = std::min(end, page_end) - at;
+      const Run given{Bytes{at}, Bytes{part}};
       at = page_end;
       LEVEE_DCHECK_GE(page.live_bytes, part, "more bytes given back than were handed out");
       if (!mutated(Mutant::kNoStamp)) page.stamps.add_all(stamps);
       const bool was_full = page.live_bytes == page_size;
       page.live_bytes -= part;
+      if (is_deferred) [[unlikely]]
+        give_own(zone, page, given, Bytes{page_end});
       if (page.live_bytes == 0) {
         if (!was_full) --partly;
         no_longer_used += page.units;
         page.owner = ZoneIndex{};
         if (is_lendable(page)) lendable += page.units;
-        if (page.mappings.size() > 1) tell_aliases(page, zone_index, shown);
+        on_change(index, page, zone, shown);
       } else if (was_full) {
         ++partly;
       }
@@ -324,7 +444,20 @@ void Space::vacate(ZoneIndex zone_index, Run run, std::span<const Stamp> stamps)
   lendable_units_ += lendable;
   used_units_ -= no_longer_used;
   partly_used_pages_ = partly;
-  zone.runs.insert(run);
+  if (!is_deferred) zone.runs.prompt().insert(run);
+}
+
+// Whether a deferred zone was told of a slot, or will be.
+void Space::validate_slot(const Page& page, const Mapping& mapping) const {
+  const Zone& zone = zones_[mapping.slot.zone.value];
+  const bool shown = page.is_shown_deferred && is_visible(page, mapping);
+  for (std::uint32_t unit = mapping.slot.unit; unit < mapping.slot.unit + page.units; ++unit) {
+    LEVEE_CHECK_EQ(zone.runs.bits().is_set(unit), shown, "slot ", unit, " of zone ",
+                   zone.index.value, " is not as it was told");
+  }
+  if (page.is_shown_deferred != (page.is_wholly_free() && page.withheld == 0)) {
+    LEVEE_CHECK(page.is_untold, "a page changed and nobody will tell zone ", zone.index.value);
+  }
 }
 
 void Space::validate() const {
@@ -332,6 +465,7 @@ void Space::validate() const {
   std::uint64_t used = 0;
   std::uint64_t lendable = 0;
   std::uint32_t partly = 0;
+  std::size_t untold = 0;
   std::vector<std::uint64_t> held(held_units_.size(), 0);
   for (std::uint32_t i = 0; i < pages_.end(); ++i) {
     const Page& page = pages_[PageIndex{i}];
@@ -344,6 +478,12 @@ void Space::validate() const {
     if (page.live_bytes != 0 && page.live_bytes != page_size) ++partly;
     if (is_lendable(page)) lendable += page.units;
     LEVEE_CHECK_EQ(page.live_bytes == 0, page.owner.is_none(), "page ", i, " and its owner");
+    if (page.is_untold) ++untold;
+    std::uint32_t prompt = 0;
+    for (const Mapping& mapping : page.mappings) {
+      if (!zones_[mapping.slot.zone.value].runs.is_deferred()) ++prompt;
+    }
+    LEVEE_CHECK_EQ(prompt, page.prompt_slots, "slots of page ", i, " in prompt zones");
     if (!page.owner.is_none()) {
       const Mapping* owner = page.mapping_in(page.owner);
       LEVEE_CHECK(owner != nullptr && owner->usable, "page ", i, " is owned by no slot of it");
@@ -361,7 +501,9 @@ void Space::validate() const {
       }
       // On offer where, and only where, it may be.
       const Run whole = extent(page, mapping);
-      if (page.is_wholly_free()) {
+      if (zone.runs.is_deferred()) {
+        validate_slot(page, mapping);
+      } else if (page.is_wholly_free()) {
         const bool offered = zone.runs.contains(whole);
         LEVEE_CHECK_EQ(offered, is_visible(page, mapping), "page ", i, " on offer in zone ",
                        mapping.slot.zone.value);
@@ -387,7 +529,9 @@ void Space::validate() const {
     }
     LEVEE_CHECK_EQ(filled, zone.filled, "filled slots of zone ", zi);
     LEVEE_CHECK_LE(zone.slots.size() * unit_.value, zone.range_bytes.value, "zone ", zi);
-    // Free bytes on the pages that this zone owns or offers are exactly its runs.
+    // Free bytes on the pages that this zone owns or offers are exactly its runs; those on the
+    // pages that a deferred zone owns are its own bytes.
+    const bool is_deferred = zone.runs.is_deferred();
     std::uint64_t free_bytes = 0;
     for (std::size_t unit = 0; unit < zone.slots.size();) {
       const PageIndex index = zone.slots[unit];
@@ -397,13 +541,24 @@ void Space::validate() const {
       }
       const Page& page = pages_[index];
       const Mapping* mapping = page.mapping_in(zone.index);
-      if (page.owner == zone.index || (page.is_wholly_free() && is_visible(page, *mapping))) {
+      if (page.owner == zone.index ||
+          (!is_deferred && page.is_wholly_free() && is_visible(page, *mapping))) {
         free_bytes += page.units * unit_.value - page.live_bytes;
       }
       unit = end_unit(zone, index, unit);
     }
-    LEVEE_CHECK_EQ(free_bytes, zone.runs.total().value, "free bytes of zone ", zi);
+    LEVEE_CHECK_EQ(free_bytes, (is_deferred ? zone.runs.own().total() : zone.runs.total()).value,
+                   "free bytes of zone ", zi);
+    if (!is_deferred) continue;
+    for (std::size_t r = 0; r < zone.runs.own().count(); ++r) {
+      for_each_page(zone.index, zone.runs.own().at(r), [&](PageIndex index) {
+        LEVEE_CHECK(pages_[index].owner == zone.index, "zone ", zi, " has bytes of page ",
+                    index.value, ", which it does not own");
+      });
+    }
   }
+  LEVEE_CHECK_EQ(untold, untold_.size(), "pages to tell of");
+  for (PageIndex index : untold_) LEVEE_CHECK(pages_[index].is_untold, "a page is listed twice");
   LEVEE_CHECK_EQ(reserved, reserved_units_, "units reserved");
   LEVEE_CHECK_EQ(used, used_units_, "units used");
   LEVEE_CHECK_EQ(lendable, lendable_units_, "units lendable");

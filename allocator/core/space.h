@@ -6,11 +6,16 @@
 // page that is withheld or pinned to a captured pool is on offer nowhere, or in that pool alone
 // (I16); no operation calls the device. Does not: choose where to place, order streams, or map.
 // Guarded by the pool lock. Cost: `occupy` and `vacate` walk the pages under the bytes, about 2 ns
-// each, plus one interval operation for each stretch of pages that is hidden or shown elsewhere.
+// each, and one more for a page with slots in deferred zones; plus one interval operation for each
+// stretch of pages that is hidden or shown in a prompt zone that does not own it.
 //
 //   wholly free --occupy through slot s--> owned by s, other slots hidden
 //        ^                                     |
 //        +--- last live byte vacated: shown ---+
+//
+// Deferred zones (zone_runs.h) are told which pages are theirs to offer when one of them is read,
+// all pages that changed since at once. What a page's deferred zones believe is one bit of the
+// page, since none is told without the others: their bits change nowhere else.
 #pragma once
 
 #include <cstdint>
@@ -131,6 +136,10 @@ class Space {
     return pool.value < held_units_.size() ? unit_ * held_units_[pool.value] : 0_B;
   }
 
+  /// Brings all deferred zones up to date; done by whoever reads one of them.
+  void tell_deferred();
+
+  /// Every invariant, including what is not told yet; tells nothing.
   void validate() const;
 
  private:
@@ -143,11 +152,31 @@ class Space {
   class Intervals;  // joins neighbouring intervals before they are hidden or shown
 
   bool is_visible(const Page& page, const Mapping& mapping) const;
-  void tell_aliases(const Page& page, ZoneIndex owner, Intervals& intervals) const;
+  void tell_prompt(const Page& page, ZoneIndex owner, Intervals& intervals) const;
+  void tell_deferred(Page& page);
+  /// The page has changed between wholly free and in use.
+  void on_change(PageIndex index, Page& page, const Zone& owner, Intervals& intervals) {
+    const std::size_t slots = page.mappings.size();
+    if (slots == 1 && !owner.runs.is_deferred()) return;
+    if (slots != page.prompt_slots && !page.is_untold) {
+      page.is_untold = true;
+      untold_.push_back(index);
+    }
+    if (page.prompt_slots > (owner.runs.is_deferred() ? 0U : 1U)) {
+      tell_prompt(page, owner.index, intervals);
+    }
+  }
+  /// A wholly free page is on offer, or no longer, in all zones where it may be.
+  void show_page(Page& page, bool shown);
+  void show_slot(const Page& page, const Mapping& mapping, bool shown);
+  void set_deferred(Zone& zone, bool is_deferred);
   bool is_lendable(const Page& page) const {
     return page.is_wholly_free() && page.withheld == 0 && page.pinned_to.is_none() &&
            !page.is_anchored();
   }
+  void take_own(Zone& zone, const Page& page, Run part, Bytes page_end);
+  void give_own(Zone& zone, const Page& page, Run part, Bytes page_end);
+  void validate_slot(const Page& page, const Mapping& mapping) const;
   void set_holder(Page& page, PoolIndex pool);
   Run extent(const Page& page, const Mapping& mapping) const {
     return Run{unit_ * mapping.slot.unit, unit_ * page.units};
@@ -157,6 +186,7 @@ class Space {
   std::deque<Zone> zones_;
   std::vector<std::uint32_t> free_zones_;
   PageTable pages_;
+  std::vector<PageIndex> untold_;          // pages whose deferred zones lag behind; room for all
   std::vector<std::uint64_t> held_units_;  // by pool
   std::uint64_t reserved_units_ = 0;
   std::uint64_t used_units_ = 0;

@@ -13,7 +13,7 @@
 #include <levee/units.h>
 
 #include "allocator/core/ids.h"
-#include "allocator/core/run_index.h"
+#include "allocator/core/zone_runs.h"
 
 namespace levee::core {
 
@@ -29,7 +29,7 @@ struct Zone {
   Bytes allocation_bytes;
   std::vector<PageIndex> slots;  ///< by unit; none: empty. As long as the zone was ever filled
   std::uint32_t filled = 0;      ///< slots that are not empty
-  RunIndex runs;
+  ZoneRuns runs;
 
   DeviceAddr address(Bytes offset) const { return base + offset; }
   Bytes offset(DeviceAddr addr) const { return addr - base; }

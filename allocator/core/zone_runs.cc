@@ -1,0 +1,100 @@
+#include "allocator/core/zone_runs.h"
+
+#include <algorithm>
+
+#include "allocator/base/check.h"
+#include "allocator/core/space.h"
+
+namespace levee::core {
+
+ZoneRuns::ZoneRuns(Space& space, const std::vector<PageIndex>& untold, bool is_deferred)
+    : space_(&space), untold_(&untold), unit_(space.unit()), is_deferred_(is_deferred) {
+  index_.reserve(64);
+}
+
+void ZoneRuns::tell() const {
+  space_->tell_deferred();
+}
+
+// Own bytes never make up a whole page, since a page without live bytes has no owner. So a run is
+// bytes of one page, slots that are set, bytes of another page, each of which may be missing.
+void ZoneRuns::raise_bound_at(std::uint32_t slot) const {
+  const Bytes slots = unit_ * bits_.run_through(slot);
+  bound_ = std::max(bound_, (slots + own_.longest() * 2).value);
+}
+
+void ZoneRuns::insert_own(Run run) {
+  if (run.size.value == 0) return;
+  own_.insert(run);
+  is_stale_ = true;
+  std::uint64_t slots = 0;
+  const auto add = [&](std::uint64_t slot) {
+    const auto at = static_cast<std::uint32_t>(slot);
+    if (bits_.is_set(at)) slots += bits_.run_through(at);
+  };
+  if (run.begin.value != 0) add((run.begin.value - 1) / unit_.value);
+  add(run.end().value / unit_.value);
+  bound_ = std::max(bound_, (unit_ * slots + own_.longest() * 2).value);
+}
+
+void ZoneRuns::cut_own(Run run) {
+  own_.cut(run);
+  is_stale_ = true;
+}
+
+void ZoneRuns::build(RunIndex& index) const {
+  index.clear();
+  std::size_t own = 0;
+  const auto own_until = [&](Bytes end) {
+    for (; own < own_.count() && own_.at(own).begin < end; ++own) index.append(own_.at(own));
+  };
+  bits_.for_each_run([&](std::uint32_t first, std::uint32_t end) {
+    own_until(unit_ * first);
+    index.append(Run{unit_ * first, unit_ * (end - first)});
+  });
+  for (; own < own_.count(); ++own) index.append(own_.at(own));
+}
+
+void ZoneRuns::bring_up_to_date() const {
+  settle();
+  if (!is_stale_) return;
+  build(index_);
+  bound_ = index_.longest().value;
+  shown_end_ = 0;
+  is_stale_ = false;
+}
+
+RunIndex ZoneRuns::defer() {
+  LEVEE_CHECK(!is_deferred_, "a zone is deferred twice");
+  is_deferred_ = true;
+  is_stale_ = true;
+  bound_ = 0;
+  return std::exchange(index_, RunIndex{});
+}
+
+void ZoneRuns::undefer() {
+  LEVEE_CHECK(is_deferred_, "a zone that is not deferred is to be prompt");
+  bring_up_to_date();
+  is_deferred_ = false;
+  bits_.clear_all();
+  own_.clear();
+}
+
+void ZoneRuns::validate() const {
+  index_.validate();
+  if (!is_deferred_) return;
+  own_.validate();
+  if (!untold_->empty()) return;  // bits of pages that are its own meanwhile may still be set
+  RunIndex fresh;
+  build(fresh);
+  fresh.validate();
+  LEVEE_CHECK_EQ(fresh.total(), unit_ * bits_.count() + own_.total(), "a slot's bytes are its own");
+  if (shown_end_ == 0) LEVEE_CHECK_GE(bound_, fresh.longest().value, "bound of a deferred zone");
+  if (is_stale_) return;
+  LEVEE_CHECK_EQ(index_.count(), fresh.count(), "runs of a deferred zone");
+  for (std::size_t i = 0; i < fresh.count(); ++i) {
+    LEVEE_CHECK(index_.at(i) == fresh.at(i), "run ", i, " of a deferred zone");
+  }
+}
+
+}  // namespace levee::core
