@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -80,7 +82,7 @@ class SmallVector {
     if (size_ == capacity_) [[unlikely]] {
       // The arguments may refer to an element, so the new one is made before the old ones move.
       T value(std::forward<Args>(args)...);
-      grow_slow(capacity_ * 2);
+      grow_slow(std::size_t{capacity_} * 2);
       return *::new (static_cast<void*>(data_ + size_++)) T(std::move(value));
     }
     return *::new (static_cast<void*>(data_ + size_++)) T(std::forward<Args>(args)...);
@@ -138,6 +140,7 @@ class SmallVector {
   }
 
   LEVEE_SLOW_PATH void grow_slow(std::size_t capacity) {
+    LEVEE_CHECK_LE(capacity, std::numeric_limits<std::uint32_t>::max());
     void* memory =
         ::operator new (capacity * sizeof(T), std::align_val_t{alignof(T)}, std::nothrow);
     LEVEE_CHECK(memory != nullptr, "the host has no memory for ", capacity, " list elements");
@@ -146,7 +149,7 @@ class SmallVector {
     std::destroy_n(data_, size_);
     free_heap();
     data_ = data;
-    capacity_ = capacity;
+    capacity_ = static_cast<std::uint32_t>(capacity);
   }
 
   // Takes the elements of `other`, which is left empty; this vector holds none and no heap.
@@ -178,8 +181,8 @@ class SmallVector {
   const T* inline_data() const noexcept { return reinterpret_cast<const T*>(inline_); }
 
   T* data_ = inline_data();
-  std::size_t size_ = 0;
-  std::size_t capacity_ = N;
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = N;
   alignas(T) std::byte inline_[N * sizeof(T)];
 };
 

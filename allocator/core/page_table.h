@@ -28,19 +28,24 @@ struct Mapping {
   bool usable = true;
 };
 
-struct Page {
-  HandleId handle;             ///< {0} for a page of a cudaMalloc segment
-  std::uint32_t units = 0;     ///< size, in units of the space; 0: this index is not in use
-  std::uint32_t withheld = 0;  ///< >0: an operation works on it with the lock released; on no offer
+/// What taking and giving back a page needs is one line of the processor's cache; the rest is in
+/// the next.
+struct alignas(64) Page {
   std::uint64_t live_bytes = 0;
+  std::uint32_t units = 0;         ///< size, in units of the space; 0: this index is not in use
   ZoneIndex owner;                 ///< zone of the owning slot; none while wholly free
   PoolIndex holder;                ///< pool that used it last: whose reserved bytes it counts as
   PoolIndex pinned_to;             ///< captured pool that alone may use it; none: anybody may
-  std::uint16_t prompt_slots = 0;  ///< mappings in zones that are told at once (zone_runs.h)
-  bool is_untold = false;          ///< listed to be told to its deferred zones
-  bool is_shown_deferred = false;  ///< what those zones have been told last
+  std::uint16_t withheld = 0;      ///< >0: an operation works on it, lock released; on no offer
+  std::uint16_t slot_count = 0;    ///< mappings
+  std::uint16_t prompt_slots = 0;  ///< those in zones that are told at once (zone_runs.h)
+  bool is_bound : 1 = false;       ///< pinned or anchored: no stitch takes it however free it is
+  bool is_untold : 1 = false;      ///< listed to be told to its deferred zones
+  bool is_shown_deferred : 1 = false;  ///< what those zones have been told last
+  StampSet stamps;              ///< of everything given back on it since one block covered it whole
+  std::uint32_t prompt_at = 0;  ///< which mapping is in a prompt zone, if one alone is
+  HandleId handle;              ///< {0} for a page of a cudaMalloc segment
   base::SmallVector<Mapping, 2> mappings;
-  StampSet stamps;  ///< of everything given back on it since one block covered it whole
 
   bool is_wholly_free() const { return live_bytes == 0; }
   bool is_anchored() const { return handle.value == 0; }  ///< cannot be mapped anywhere else
@@ -51,6 +56,8 @@ struct Page {
     return nullptr;
   }
 };
+
+static_assert(sizeof(Page) == 128, "two lines");
 
 class PageTable {
  public:
@@ -65,6 +72,7 @@ class PageTable {
     }
     Page& page = pages_[index.value];
     page.handle = handle;
+    page.is_bound = page.is_anchored();
     page.units = units;
     page.holder = holder;
     ++count_;

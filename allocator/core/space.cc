@@ -1,6 +1,7 @@
 #include "allocator/core/space.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "allocator/base/check.h"
 #include "allocator/core/mutants.h"
@@ -64,6 +65,10 @@ bool is_deferred(ZoneRole role) {
 }
 }  // namespace
 
+Space::Space(Bytes unit) : unit_(unit), unit_log2_(std::countr_zero(unit.value)) {
+  LEVEE_CHECK(std::has_single_bit(unit.value), "slots of ", unit, " bytes");
+}
+
 ZoneIndex Space::add_zone(DeviceAddr base, Bytes range_bytes, PoolIndex pool, ZoneRole role) {
   ZoneIndex index;
   if (free_zones_.empty()) {
@@ -120,11 +125,8 @@ void Space::set_deferred(Zone& zone, bool is_deferred) {
     const Mapping mapping = *page.mapping_in(zone.index);
     const Run whole = extent(page, mapping);
     unit = mapping.slot.unit + page.units;
-    if (!is_deferred) {
-      ++page.prompt_slots;
-      continue;
-    }
-    --page.prompt_slots;
+    count_prompt(page);
+    if (!is_deferred) continue;
     page.is_shown_deferred = page.is_wholly_free() && page.withheld == 0;
     if (page.is_wholly_free()) {
       show_slot(page, mapping, page.is_shown_deferred);
@@ -198,6 +200,16 @@ void Space::show_page(Page& page, bool shown) {
   page.is_shown_deferred = shown;
 }
 
+void Space::count_prompt(Page& page) const {
+  page.slot_count = static_cast<std::uint16_t>(page.mappings.size());
+  page.prompt_slots = 0;
+  for (std::uint32_t i = 0; i < page.mappings.size(); ++i) {
+    if (zones_[page.mappings[i].slot.zone.value].runs.is_deferred()) continue;
+    ++page.prompt_slots;
+    page.prompt_at = i;
+  }
+}
+
 void Space::attach(PageIndex index, Slot first, bool usable) {
   Page& page = pages_[index];
   Zone& zone = zones_[first.zone.value];
@@ -213,11 +225,8 @@ void Space::attach(PageIndex index, Slot first, bool usable) {
   zone.filled += page.units;
   tell_deferred(page);
   page.mappings.push_back(Mapping{first, usable});
-  if (zone.runs.is_deferred()) {
-    zone.runs.cover(static_cast<std::uint32_t>(end));
-  } else {
-    ++page.prompt_slots;
-  }
+  count_prompt(page);
+  if (zone.runs.is_deferred()) zone.runs.cover(static_cast<std::uint32_t>(end));
   if (page.is_wholly_free()) show_slot(page, page.mappings.back(), /*shown=*/true);
 }
 
@@ -231,7 +240,7 @@ void Space::detach(PageIndex index, Slot first) {
     tell_deferred(page);
     if (page.is_wholly_free()) show_slot(page, mapping, /*shown=*/false);
     page.mappings.erase_unordered(i);
-    if (!zone.runs.is_deferred()) --page.prompt_slots;
+    count_prompt(page);
     for (std::uint32_t unit = first.unit; unit < first.unit + page.units; ++unit) {
       zone.slots[unit] = PageIndex{};
     }
@@ -277,7 +286,7 @@ void Space::pin(PageIndex index, PoolIndex pool) {
   LEVEE_CHECK(page.pinned_to.is_none(), "a page is pinned to two pools");
   LEVEE_CHECK(!page.is_wholly_free(), "a page is pinned before anything lives on it");
   tell_deferred(page);  // they would not hear of it once it is free again
-  page.pinned_to = pool;
+  set_pinned(page, pool);
 }
 
 void Space::unpin_all(PoolIndex pool) {
@@ -286,11 +295,11 @@ void Space::unpin_all(PoolIndex pool) {
     if (page.units == 0 || page.pinned_to != pool) continue;
     if (!page.is_wholly_free()) {
       tell_deferred(page);
-      page.pinned_to = PoolIndex{};
+      set_pinned(page, PoolIndex{});
       continue;
     }
     withhold(PageIndex{i});
-    page.pinned_to = PoolIndex{};
+    set_pinned(page, PoolIndex{});
     offer(PageIndex{i});
   }
 }
@@ -303,13 +312,27 @@ void Space::change_holder(PoolIndex from, PoolIndex to) {
   }
 }
 
+void Space::on_change(PageIndex index, Page& page, const Zone& owner, Intervals& intervals) {
+  if (page.slot_count != page.prompt_slots && !page.is_untold) {
+    page.is_untold = true;
+    untold_.push_back(index);
+  }
+  if (page.prompt_slots > (owner.runs.is_deferred() ? 0U : 1U)) {
+    tell_prompt(page, owner.index, intervals);
+  }
+}
+
 // Hiding or showing a page that has just changed between free and in use, wherever else it is
 // mapped in prompt zones.
 void Space::tell_prompt(const Page& page, ZoneIndex owner, Intervals& intervals) const {
+  if (mutated(Mutant::kNoAliasHide)) return;
+  const auto tell = [&](const Mapping& mapping) {
+    if (mapping.slot.zone == owner || !is_visible(page, mapping)) return;
+    intervals.add(mapping.slot.zone, extent(page, mapping));
+  };
+  if (page.prompt_slots == 1) return tell(page.mappings[page.prompt_at]);
   for (const Mapping& mapping : page.mappings) {
-    if (mapping.slot.zone == owner || !is_visible(page, mapping)) continue;
-    if (zones_[mapping.slot.zone.value].runs.is_deferred()) continue;
-    if (!mutated(Mutant::kNoAliasHide)) intervals.add(mapping.slot.zone, extent(page, mapping));
+    if (!zones_[mapping.slot.zone.value].runs.is_deferred()) tell(mapping);
   }
 }
 
@@ -352,99 +375,181 @@ void Space::give_own(Zone& zone, const Page& page, Run part, Bytes page_end) {
   zone.runs.cut_own(Run{part.end(), page_end - part.end()});
 }
 
-// The two below are where a large block spends its time, page by page: sums are kept in locals, and
-// only the first and the last page can be covered in part.
+// ---- The two below are where a large block spends its time, page by page. Only the first and the
+// last page can be covered in part; those between change from free to full and back.
+
+struct Space::Taken {
+  std::uint32_t held = 0;  // units that the pool did not hold before
+  std::uint32_t used = 0;
+  std::uint32_t lent = 0;  // units that no stitch may take any more
+};
+
 Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
   Zone& zone = zones_[zone_index.value];
-  const bool is_deferred = zone.runs.is_deferred();
-  if (!is_deferred) zone.runs.prompt().cut(run);
-  std::uint64_t newly_held = 0;
-  std::uint64_t newly_used = 0;
-  std::uint32_t lent = 0;
-  std::uint32_t partly = partly_used_pages_;
-  const std::uint64_t unit_bytes = unit_.value;
-  const std::uint64_t end = run.end().value;
+  if (!zone.runs.is_deferred()) zone.runs.prompt().cut(run);
+  const PageIndex* slots = zone.slots.data();
+  const std::uint64_t last_unit = run.end().value >> unit_log2_;  // the first that is not full
+  Taken taken;
   Intervals hidden(*this, /*show=*/false);
-  std::uint64_t unit = run.begin.value / unit_bytes;
-  for (std::uint64_t at = run.begin.value; at < end;) {
-    const PageIndex index = zone.slots[unit];
-    Page& page = pages_[index];
-    unit = end_unit(zone, index, unit);
-    const std::uint64_t page_end = unit * unit_bytes;
-    const std::uint64_t page_size = page.units * unit_bytes;
-    const std::uint64_t part = std::min(end, page_end) - at;
-    if (is_deferred) [[unlikely]]
-      take_own(zone, page, Run{Bytes{at}, Bytes{part}}, Bytes{page_end});
+  std::uint64_t unit = first_unit(zone, run);
+  Bytes at = run.begin;
+  const auto take_end = [&] {
+    const PageIndex index = slots[unit];
+    unit += pages_[index].units;
+    const Bytes page_end = Bytes{unit << unit_log2_};
+    const Run part{at, std::min(page_end, run.end()) - at};
+    take_part(zone, index, part, page_end, pool, hidden, taken);
     at = page_end;
-    if (page.live_bytes == 0) {
-      LEVEE_DCHECK_EQ(page.withheld, 0U, "a withheld page was on offer");
-      if (is_lendable(page)) lent += page.units;
-      newly_used += page.units;
-      page.owner = zone_index;
-      on_change(index, page, zone, hidden);
-      if (page.holder != pool) {
-        set_holder(page, pool);
-        newly_held += page.units;
-      }
-      if (part == page_size) {
-        // One owner over the whole page, ordered after all earlier ones: whoever comes after this
-        // owner is ordered after them as well.
-        page.stamps.clear();
-      } else {
-        ++partly;
-      }
-    } else if (page.live_bytes + part == page_size) {
-      --partly;
-    }
-    page.live_bytes += part;
-  }
-  lendable_units_ -= lent;
-  used_units_ += newly_used;
-  partly_used_pages_ = partly;
-  return unit_ * newly_held;
+  };
+  if (at.value != unit << unit_log2_) take_end();
+  unit = take_whole(zone, unit, last_unit, pool, hidden, taken);
+  at = std::max(at, Bytes{unit << unit_log2_});
+  if (at < run.end()) take_end();
+  lendable_units_ -= taken.lent;
+  used_units_ += taken.used;
+  return unit_ * taken.held;
 }
+
+// Pages from `unit` on, wholly free, that end below `end`. Returns where they end.
+std::uint64_t Space::take_whole(const Zone& zone, std::uint64_t unit, std::uint64_t end,
+                                PoolIndex pool, Intervals& hidden, Taken& taken) {
+  const std::uint32_t lone = zone.runs.is_deferred() ? 0 : 1;
+  const ZoneIndex owner = zone.index;
+  const PageIndex* slots = zone.slots.data();
+  Page* const pages = &pages_[PageIndex{0}];  // in a register: what is stored below is not it
+  const int unit_log2 = unit_log2_;
+  const std::uint64_t first = unit;
+  std::uint32_t bound = 0;
+  while (unit < end) {
+    const PageIndex index = slots[unit];
+    Page& page = pages[index.value];
+    const std::uint32_t units = page.units;
+    if (unit + units > end) break;
+    LEVEE_DCHECK_EQ(page.live_bytes, 0U, "a page in use is on offer as a whole");
+    LEVEE_DCHECK_EQ(page.withheld, 0U, "a withheld page was on offer");
+    unit += units;
+    page.live_bytes = std::uint64_t{units} << unit_log2;
+    page.owner = owner;
+    // One owner over the whole page, ordered after all earlier ones: whoever comes after this owner
+    // is ordered after them as well.
+    page.stamps.clear();
+    if (page.is_bound) [[unlikely]]
+      bound += units;
+    if (page.holder != pool) [[unlikely]] {
+      set_holder(page, pool);
+      taken.held += units;
+    }
+    if (page.slot_count > lone) on_change(index, page, zone, hidden);
+  }
+  const auto whole = static_cast<std::uint32_t>(unit - first);
+  taken.used += whole;
+  taken.lent += whole - bound;
+  return unit;
+}
+
+void Space::take_part(Zone& zone, PageIndex index, Run part, Bytes page_end, PoolIndex pool,
+                      Intervals& hidden, Taken& taken) {
+  Page& page = pages_[index];
+  if (zone.runs.is_deferred()) take_own(zone, page, part, page_end);
+  const std::uint64_t live = page.live_bytes;
+  page.live_bytes = live + part.size.value;
+  const bool is_full = page.live_bytes == unit_.value * page.units;
+  if (live != 0) {
+    if (is_full) --partly_used_pages_;
+    return;
+  }
+  LEVEE_DCHECK_EQ(page.withheld, 0U, "a withheld page was on offer");
+  taken.used += page.units;
+  if (!page.is_bound) taken.lent += page.units;
+  page.owner = zone.index;
+  if (page.holder != pool) {
+    set_holder(page, pool);
+    taken.held += page.units;
+  }
+  if (!is_full) ++partly_used_pages_;
+  on_change(index, page, zone, hidden);
+}
+
+struct Space::Given {
+  std::uint32_t unused = 0;
+  std::uint32_t lendable = 0;
+};
 
 void Space::vacate(ZoneIndex zone_index, Run run, std::span<const Stamp> stamps) {
   Zone& zone = zones_[zone_index.value];
-  const bool is_deferred = zone.runs.is_deferred();
-  std::uint64_t no_longer_used = 0;
-  std::uint32_t lendable = 0;
-  std::uint32_t partly = partly_used_pages_;
-  const std::uint64_t unit_bytes = unit_.value;
-  const std::uint64_t end = run.end().value;
+  if (mutated(Mutant::kNoStamp)) stamps = {};
+  const PageIndex* slots = zone.slots.data();
+  const std::uint64_t last_unit = run.end().value >> unit_log2_;
+  Given given;
   {
     Intervals shown(*this, /*show=*/true);
-    std::uint64_t unit = run.begin.value / unit_bytes;
-    for (std::uint64_t at = run.begin.value; at < end;) {
-      const PageIndex index = zone.slots[unit];
-      Page& page = pages_[index];
-      unit = end_unit(zone, index, unit);
-      const std::uint64_t page_end = unit * unit_bytes;
-      const std::uint64_t page_size = page.units * unit_bytes;
-      const std::uint64_t part = std::min(end, page_end) - at;
-      const Run given{Bytes{at}, Bytes{part}};
+    std::uint64_t unit = first_unit(zone, run);
+    Bytes at = run.begin;
+    const auto give_end = [&] {
+      const PageIndex index = slots[unit];
+      unit += pages_[index].units;
+      const Bytes page_end = Bytes{unit << unit_log2_};
+      const Run part{at, std::min(page_end, run.end()) - at};
+      give_part(zone, index, part, page_end, stamps, shown, given);
       at = page_end;
-      LEVEE_DCHECK_GE(page.live_bytes, part, "more bytes given back than were handed out");
-      if (!mutated(Mutant::kNoStamp)) page.stamps.add_all(stamps);
-      const bool was_full = page.live_bytes == page_size;
-      page.live_bytes -= part;
-      if (is_deferred) [[unlikely]]
-        give_own(zone, page, given, Bytes{page_end});
-      if (page.live_bytes == 0) {
-        if (!was_full) --partly;
-        no_longer_used += page.units;
-        page.owner = ZoneIndex{};
-        if (is_lendable(page)) lendable += page.units;
-        on_change(index, page, zone, shown);
-      } else if (was_full) {
-        ++partly;
-      }
-    }
+    };
+    if (at.value != unit << unit_log2_) give_end();
+    unit = give_whole(zone, unit, last_unit, stamps, shown, given);
+    at = std::max(at, Bytes{unit << unit_log2_});
+    if (at < run.end()) give_end();
   }
-  lendable_units_ += lendable;
-  used_units_ -= no_longer_used;
-  partly_used_pages_ = partly;
-  if (!is_deferred) zone.runs.prompt().insert(run);
+  lendable_units_ += given.lendable;
+  used_units_ -= given.unused;
+  if (!zone.runs.is_deferred()) zone.runs.prompt().insert(run);
+}
+
+// The reverse of `take_whole`.
+std::uint64_t Space::give_whole(const Zone& zone, std::uint64_t unit, std::uint64_t end,
+                                std::span<const Stamp> stamps, Intervals& shown, Given& given) {
+  const std::uint32_t lone = zone.runs.is_deferred() ? 0 : 1;
+  const PageIndex* slots = zone.slots.data();
+  Page* const pages = &pages_[PageIndex{0}];  // in a register: what is stored below is not it
+  const int unit_log2 = unit_log2_;
+  const std::uint64_t first = unit;
+  std::uint32_t bound = 0;
+  while (unit < end) {
+    const PageIndex index = slots[unit];
+    Page& page = pages[index.value];
+    const std::uint32_t units = page.units;
+    if (unit + units > end) break;
+    LEVEE_DCHECK_EQ(page.live_bytes, std::uint64_t{units} << unit_log2,
+                    "more bytes given back than were handed out");
+    unit += units;
+    page.live_bytes = 0;
+    page.owner = ZoneIndex{};
+    page.stamps.add_all(stamps);
+    if (!is_lendable_if_free(page)) [[unlikely]]
+      bound += units;
+    if (page.slot_count > lone) on_change(index, page, zone, shown);
+  }
+  const auto whole = static_cast<std::uint32_t>(unit - first);
+  given.unused += whole;
+  given.lendable += whole - bound;
+  return unit;
+}
+
+void Space::give_part(Zone& zone, PageIndex index, Run part, Bytes page_end,
+                      std::span<const Stamp> stamps, Intervals& shown, Given& given) {
+  Page& page = pages_[index];
+  LEVEE_DCHECK_GE(page.live_bytes, part.size.value, "more bytes given back than were handed out");
+  page.stamps.add_all(stamps);
+  const bool was_full = page.live_bytes == unit_.value * page.units;
+  page.live_bytes -= part.size.value;
+  if (zone.runs.is_deferred()) give_own(zone, page, part, page_end);
+  if (page.live_bytes != 0) {
+    if (was_full) ++partly_used_pages_;
+    return;
+  }
+  if (!was_full) --partly_used_pages_;
+  given.unused += page.units;
+  page.owner = ZoneIndex{};
+  if (is_lendable_if_free(page)) given.lendable += page.units;
+  on_change(index, page, zone, shown);
 }
 
 // Whether a deferred zone was told of a slot, or will be.
@@ -484,6 +589,12 @@ void Space::validate() const {
       if (!zones_[mapping.slot.zone.value].runs.is_deferred()) ++prompt;
     }
     LEVEE_CHECK_EQ(prompt, page.prompt_slots, "slots of page ", i, " in prompt zones");
+    LEVEE_CHECK_EQ(page.mappings.size(), page.slot_count, "slots of page ", i);
+    LEVEE_CHECK_EQ(page.is_bound, page.is_anchored() || !page.pinned_to.is_none(), "page ", i);
+    if (prompt == 1) {
+      const ZoneIndex zone = page.mappings[page.prompt_at].slot.zone;
+      LEVEE_CHECK(!zones_[zone.value].runs.is_deferred(), "page ", i, " and its prompt zone");
+    }
     if (!page.owner.is_none()) {
       const Mapping* owner = page.mapping_in(page.owner);
       LEVEE_CHECK(owner != nullptr && owner->usable, "page ", i, " is owned by no slot of it");
@@ -545,7 +656,7 @@ void Space::validate() const {
           (!is_deferred && page.is_wholly_free() && is_visible(page, *mapping))) {
         free_bytes += page.units * unit_.value - page.live_bytes;
       }
-      unit = end_unit(zone, index, unit);
+      unit += page.units;
     }
     LEVEE_CHECK_EQ(free_bytes, (is_deferred ? zone.runs.own().total() : zone.runs.total()).value,
                    "free bytes of zone ", zi);

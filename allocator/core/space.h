@@ -35,8 +35,8 @@ namespace levee::core {
 
 class Space {
  public:
-  /// `unit` is the granularity of slots, 2 MiB on every device known so far.
-  explicit Space(Bytes unit) : unit_(unit) {}
+  /// `unit` is the granularity of slots, 2 MiB on every device known so far. Pre: a power of two.
+  explicit Space(Bytes unit);
 
   Bytes unit() const { return unit_; }
   std::uint32_t units_for(Bytes bytes) const {
@@ -94,12 +94,12 @@ class Space {
   template <typename F>
   void for_each_page(ZoneIndex zone, Run run, F&& f) const {
     const Zone& z = zones_[zone.value];
-    std::uint64_t unit = run.begin.value / unit_.value;
-    const std::uint64_t last = (run.end().value - 1) / unit_.value;
+    std::uint64_t unit = first_unit(z, run);
+    const std::uint64_t last = (run.end().value - 1) >> unit_log2_;
     while (unit <= last) {
       const PageIndex index = z.slots[unit];
+      unit += pages_[index].units;
       f(index);
-      unit = end_unit(z, index, unit);
     }
   }
   template <typename F>
@@ -113,13 +113,13 @@ class Space {
   template <typename F>
   bool all_stamps(ZoneIndex zone, Run run, F&& f) const {
     const Zone& z = zones_[zone.value];
-    const std::uint64_t last = (run.end().value - 1) / unit_.value;
-    for (std::uint64_t unit = run.begin.value / unit_.value; unit <= last;) {
-      const PageIndex index = z.slots[unit];
-      for (Stamp stamp : pages_[index].stamps) {
+    const std::uint64_t last = (run.end().value - 1) >> unit_log2_;
+    for (std::uint64_t unit = first_unit(z, run); unit <= last;) {
+      const Page& page = pages_[z.slots[unit]];
+      for (Stamp stamp : page.stamps) {
         if (!f(stamp)) return false;
       }
-      unit = end_unit(z, index, unit);
+      unit += page.units;
     }
     return true;
   }
@@ -143,37 +143,42 @@ class Space {
   void validate() const;
 
  private:
-  // Unit after the page's slot that `unit` belongs to.
-  std::uint64_t end_unit(const Zone& zone, PageIndex index, std::uint64_t unit) const {
-    const Page& page = pages_[index];
-    if (page.units == 1) return unit + 1;
-    return page.mapping_in(zone.index)->slot.unit + page.units;
+  // Where the page begins that the run's first byte is on. Those behind it begin where it ends.
+  std::uint64_t first_unit(const Zone& zone, Run run) const {
+    const std::uint64_t unit = run.begin.value >> unit_log2_;
+    const Page& page = pages_[zone.slots[unit]];
+    return page.units == 1 ? unit : page.mapping_in(zone.index)->slot.unit;
   }
   class Intervals;  // joins neighbouring intervals before they are hidden or shown
 
   bool is_visible(const Page& page, const Mapping& mapping) const;
   void tell_prompt(const Page& page, ZoneIndex owner, Intervals& intervals) const;
   void tell_deferred(Page& page);
-  /// The page has changed between wholly free and in use.
-  void on_change(PageIndex index, Page& page, const Zone& owner, Intervals& intervals) {
-    const std::size_t slots = page.mappings.size();
-    if (slots == 1 && !owner.runs.is_deferred()) return;
-    if (slots != page.prompt_slots && !page.is_untold) {
-      page.is_untold = true;
-      untold_.push_back(index);
-    }
-    if (page.prompt_slots > (owner.runs.is_deferred() ? 0U : 1U)) {
-      tell_prompt(page, owner.index, intervals);
-    }
-  }
+  // The page has changed between wholly free and in use, and has slots elsewhere.
+  void on_change(PageIndex index, Page& page, const Zone& owner, Intervals& intervals);
+  void count_prompt(Page& page) const;
   /// A wholly free page is on offer, or no longer, in all zones where it may be.
   void show_page(Page& page, bool shown);
   void show_slot(const Page& page, const Mapping& mapping, bool shown);
   void set_deferred(Zone& zone, bool is_deferred);
   bool is_lendable(const Page& page) const {
-    return page.is_wholly_free() && page.withheld == 0 && page.pinned_to.is_none() &&
-           !page.is_anchored();
+    return page.is_wholly_free() && is_lendable_if_free(page);
   }
+  bool is_lendable_if_free(const Page& page) const { return page.withheld == 0 && !page.is_bound; }
+  void set_pinned(Page& page, PoolIndex pool) {
+    page.pinned_to = pool;
+    page.is_bound = page.is_anchored() || !pool.is_none();
+  }
+  struct Taken;
+  void take_part(Zone& zone, PageIndex index, Run part, Bytes page_end, PoolIndex pool,
+                 Intervals& hidden, Taken& taken);
+  std::uint64_t take_whole(const Zone& zone, std::uint64_t unit, std::uint64_t end, PoolIndex pool,
+                           Intervals& hidden, Taken& taken);
+  struct Given;
+  std::uint64_t give_whole(const Zone& zone, std::uint64_t unit, std::uint64_t end,
+                           std::span<const Stamp> stamps, Intervals& shown, Given& given);
+  void give_part(Zone& zone, PageIndex index, Run part, Bytes page_end,
+                 std::span<const Stamp> stamps, Intervals& shown, Given& given);
   void take_own(Zone& zone, const Page& page, Run part, Bytes page_end);
   void give_own(Zone& zone, const Page& page, Run part, Bytes page_end);
   void validate_slot(const Page& page, const Mapping& mapping) const;
@@ -183,6 +188,7 @@ class Space {
   }
 
   Bytes unit_;
+  int unit_log2_;
   std::deque<Zone> zones_;
   std::vector<std::uint32_t> free_zones_;
   PageTable pages_;
