@@ -16,9 +16,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -154,6 +154,9 @@ class TorchAllocator final : public cca::CUDAAllocator {
   template <typename Function>
   void for_each_allocator(const Function& function);
   Block block_at(const void* pointer, const char* call, levee::Allocator** owner);
+  template <typename Function>
+  void for_each_pool_stat(c10::DeviceIndex device, const Function& function);
+  void look_at_pool(c10::DeviceIndex device, c10::MempoolId_t pool, levee::Allocator& allocator);
   void add_private_pools(c10::DeviceIndex device, levee::Allocator& allocator,
                          c10::CachingDeviceAllocator::DeviceStats* stats);
 
@@ -172,7 +175,10 @@ class TorchAllocator final : public cca::CUDAAllocator {
   mutable std::mutex mutex_;  // guards what follows; never held while levee is called
   std::vector<cca::OutOfMemoryObserver> oom_observers_;
   std::unordered_map<std::string, std::weak_ptr<void>> opened_ipc_;
-  std::set<std::pair<c10::DeviceIndex, c10::MempoolId_t>> private_pools_;
+  // Of every private pool so far what it reserves, as last looked at; like PyTorch, also of those
+  // that are gone.
+  std::map<std::pair<c10::DeviceIndex, c10::MempoolId_t>, c10::CachingAllocator::StatArray>
+      private_pools_;
   double fractions_[kMaxDevices];
 };
 

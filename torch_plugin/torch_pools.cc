@@ -44,7 +44,7 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, c10::MempoolId
   // A graph's capture begins on the current stream next.
   allocator.expect_stream(id_of(c10::cuda::getCurrentCUDAStream(device).stream()));
   const std::lock_guard lock(mutex_);
-  private_pools_.insert({device, mempool_id});
+  private_pools_.try_emplace({device, mempool_id});
 }
 
 void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t mempool_id) {
@@ -52,7 +52,9 @@ void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t
 }
 
 void TorchAllocator::releasePool(c10::DeviceIndex device, c10::MempoolId_t mempool_id) {
-  require(allocator_of(device).release_pool(id_of(mempool_id)), "releasePool");
+  levee::Allocator& allocator = allocator_of(device);
+  look_at_pool(device, mempool_id, allocator);  // its peak, before it is gone
+  require(allocator.release_pool(id_of(mempool_id)), "releasePool");
 }
 
 int TorchAllocator::getPoolUseCount(c10::DeviceIndex device, c10::MempoolId_t mempool_id) {
@@ -68,7 +70,7 @@ void TorchAllocator::createOrIncrefPool(c10::DeviceIndex device, c10::MempoolId_
       "supported; make the pool without one, or run this program with LEVEE_DISABLE=1");
   require(allocator_of(device).create_or_retain_pool(id_of(mempool_id)), "createOrIncrefPool");
   const std::lock_guard lock(mutex_);
-  private_pools_.insert({device, mempool_id});
+  private_pools_.try_emplace({device, mempool_id});
 }
 
 void TorchAllocator::setUseOnOOM(c10::DeviceIndex device, c10::MempoolId_t mempool_id,

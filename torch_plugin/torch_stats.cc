@@ -4,6 +4,10 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <vector>
 
 #include "torch_plugin/torch_allocator.h"
 #include "torch_plugin/torch_convert.h"
@@ -75,39 +79,58 @@ c10::CachingDeviceAllocator::DeviceStats TorchAllocator::getDeviceStats(c10::Dev
   return out;
 }
 
+void TorchAllocator::look_at_pool(c10::DeviceIndex device, c10::MempoolId_t pool,
+                                  levee::Allocator& allocator) {
+  const Snapshot snapshot = allocator.snapshot(id_of(pool));
+  std::array<std::int64_t, static_cast<size_t>(StatKind::kLarge) + 1> now{};
+  for (const SnapshotSegment& segment : snapshot.segments) {
+    for (const StatKind kind :
+         {StatKind::kAll, segment.is_small ? StatKind::kSmall : StatKind::kLarge}) {
+      now[static_cast<size_t>(kind)] += static_cast<std::int64_t>(segment.bytes.value);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  auto& array = private_pools_[{device, pool}];
+  for (size_t kind = 0; kind < now.size(); ++kind) {
+    const std::int64_t change = now[kind] - array[kind].current;
+    if (change > 0) array[kind].increase(static_cast<size_t>(change));
+    if (change < 0) array[kind].decrease(static_cast<size_t>(-change));
+  }
+}
+
 void TorchAllocator::add_private_pools(c10::DeviceIndex device, levee::Allocator& allocator,
                                        c10::CachingDeviceAllocator::DeviceStats* stats) {
   std::vector<c10::MempoolId_t> pools;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [of_device, pool] : private_pools_) {
-      if (of_device == device) pools.push_back(pool);
+    for (const auto& [of_device_and_pool, array] : private_pools_) {
+      if (of_device_and_pool.first == device) pools.push_back(of_device_and_pool.second);
     }
   }
+  for (const c10::MempoolId_t& pool : pools) look_at_pool(device, pool, allocator);
+  const std::lock_guard lock(mutex_);
   for (const c10::MempoolId_t& pool : pools) {
-    const Snapshot snapshot = allocator.snapshot(id_of(pool));
-    if (snapshot.segments.empty() && allocator.pool_use_count(id_of(pool)) <= 0) {
-      const std::lock_guard lock(mutex_);
-      private_pools_.erase({device, pool});
-      continue;
-    }
-    auto& array = stats->reserved_bytes_by_private_pools[pool];
-    for (const SnapshotSegment& segment : snapshot.segments) {
-      const auto bytes = static_cast<std::int64_t>(segment.bytes.value);
-      for (const StatKind kind :
-           {StatKind::kAll, segment.is_small ? StatKind::kSmall : StatKind::kLarge}) {
-        array[static_cast<size_t>(kind)].increase(static_cast<size_t>(bytes));
-      }
-    }
+    stats->reserved_bytes_by_private_pools[pool] = private_pools_[{device, pool}];
+  }
+}
+
+template <typename Function>
+void TorchAllocator::for_each_pool_stat(c10::DeviceIndex device, const Function& function) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [of_device_and_pool, array] : private_pools_) {
+    if (of_device_and_pool.first != device) continue;
+    for (auto& stat : array) function(stat);
   }
 }
 
 void TorchAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
   if (levee::Allocator* allocator = existing(device)) allocator->reset_accumulated_stats();
+  for_each_pool_stat(device, [](auto& stat) { stat.reset_accumulated(); });
 }
 
 void TorchAllocator::resetPeakStats(c10::DeviceIndex device) {
   if (levee::Allocator* allocator = existing(device)) allocator->reset_peak_stats();
+  for_each_pool_stat(device, [](auto& stat) { stat.reset_peak(); });
 }
 
 double TorchAllocator::getMemoryFraction(c10::DeviceIndex device) {

@@ -105,11 +105,12 @@ class Pass {
     running_[found->second.device].waiting -= found->second.bytes;
     waiting_.erase(found);
   }
-  Step* step() { return facts_.steps.empty() ? nullptr : &facts_.steps.back(); }
+  Step& step() { return facts_.steps.empty() ? before_marks_ : facts_.steps.back(); }
 
   const record::TraceReader& trace_;
   const AnalysisOptions& options_;
   TraceFacts facts_;
+  Step before_marks_;  // a step only if marks turn out to end steps
   std::vector<Running> running_;
   std::vector<BlockRecord> blocks_;
   std::vector<bool> was_used_elsewhere_;  // by block: recorded uses on other streams
@@ -147,6 +148,7 @@ void Pass::read_header() {
   facts_.pid = header.pid;
   facts_.rank = header.rank;
   facts_.world_size = header.world_size;
+  facts_.launch = header.launch;
   facts_.is_modelled = header.is_modelled();
   facts_.start_ns = bounded(header.start);
   if (coverage.dropped_events > 0 || facts_.start_ns == 0) {
@@ -383,7 +385,7 @@ void Pass::on_alloc(const Event& event, std::uint32_t thread) {
   PhaseNode& node = phases_.node(block.phase);
   ++node.allocations;
   node.allocated_bytes += block.bytes;
-  if (Step* now = step()) ++now->allocations;
+  ++step().allocations;
   blocks_.push_back(block);
   was_used_elsewhere_.push_back(false);
   sample(device, event.time_ns);
@@ -468,13 +470,12 @@ void Pass::on_driver_call(const Event& event, std::uint32_t thread) {
   record.failed = failed;
   facts_.driver_calls.push_back(record);
   const bool is_memory = is_memory_call(call);
-  if (Step* now = step()) {
-    ++now->driver_calls;
-    now->driver_ns += event.a;
-    if (is_memory) {
-      ++now->memory_calls;
-      now->memory_ns += event.a;
-    }
+  Step& now = step();
+  ++now.driver_calls;
+  now.driver_ns += event.a;
+  if (is_memory) {
+    ++now.memory_calls;
+    now.memory_ns += event.a;
   }
   phases_.node(phases_.current(thread)).driver_ns += event.a;
   busy_[device].emplace_back(event.time_ns, event.time_ns + event.a);
@@ -515,7 +516,7 @@ void Pass::on_emergency(const Event& event, std::uint32_t thread) {
     emergency.phase = phases_.current(thread);
     emergency.context = event.context();
     ++phases_.node(emergency.phase).emergencies;
-    if (Step* now = step()) ++now->emergencies;
+    ++step().emergencies;
     open_emergency_[thread] = static_cast<std::uint32_t>(facts_.emergencies.size());
     facts_.emergencies.push_back(std::move(emergency));
     return;
@@ -529,20 +530,30 @@ void Pass::on_emergency(const Event& event, std::uint32_t thread) {
   emergency.duration_ns = event.a;
   emergency.reserved_after_bytes = event.b;
   emergency.outcome = event.aux == 1 ? EmergencyOutcome::kServed : EmergencyOutcome::kOutOfMemory;
-  if (emergency.step != kNone) facts_.steps[emergency.step].emergency_ns += event.a;
+  (emergency.step != kNone ? facts_.steps[emergency.step] : before_marks_).emergency_ns += event.a;
   busy_[emergency.device].emplace_back(emergency.begin_ns, emergency.begin_ns + event.a);
   open_emergency_.erase(open);
 }
 
 void Pass::on_step(const Event& event) {
-  if (Step* previous = step()) {
+  const std::uint64_t number = event.a + (event.b == 1 ? 1 : 0);
+  facts_.marks_end_steps = event.b == 1;
+  if (facts_.steps.empty() && event.b == 1) {
+    // Where it began is not marked: set-up may be part of it.
+    before_marks_.number = event.a;
+    before_marks_.begin_ns = facts_.start_ns;
+    before_marks_.end_ns = event.time_ns;
+    facts_.steps.push_back(before_marks_);
+    for (Emergency& emergency : facts_.emergencies) emergency.step = 0;
+  } else if (!facts_.steps.empty()) {
+    Step& previous = facts_.steps.back();
     // The same mark can arrive from several places (one optimizer and one hook): one step.
-    if (previous->number == event.a) return;
-    previous->end_ns = event.time_ns;
-    previous->is_complete = true;
+    if (previous.number == number) return;
+    previous.end_ns = event.time_ns;
+    previous.is_complete = true;
   }
   Step next;
-  next.number = event.a;
+  next.number = number;
   next.begin_ns = event.time_ns;
   facts_.steps.push_back(next);
 }
@@ -591,7 +602,7 @@ void Pass::finish() {
   phases_.finish(facts_.end_ns);
   facts_.spans = phases_.take_spans();
   facts_.phases = phases_.take_nodes();
-  if (Step* last = step()) last->end_ns = facts_.end_ns;
+  step().end_ns = facts_.end_ns;
   close_open_emergencies();
   fix_unknown_bases();
   for (DeviceFacts& device : facts_.devices) device.timeline.finish(facts_.end_ns);

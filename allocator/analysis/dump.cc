@@ -150,7 +150,7 @@ class Dumper {
         fmt::format_to(out, " \"{}\"", escaped(trace_.context(e.context()).text));
         return;
       case EventKind::kStepMark:
-        fmt::format_to(out, " step={}", e.a);
+        fmt::format_to(out, " step={}{}", e.a, e.b == 1 ? " ends" : "");
         return;
       case EventKind::kCounters:
         fmt::format_to(out, " reserved={} allocated={}", e.a, e.b);

@@ -164,8 +164,17 @@ std::string storm_text(const TraceFacts& facts, const Storm& storm) {
   return out + ".";
 }
 
+bool has_memory(const TraceFacts& facts) {
+  return !facts.out_of_memory.empty() ||
+         std::any_of(facts.devices.begin(), facts.devices.end(), [&](const DeviceFacts& device) {
+           return device.allocations > 0 ||
+                  device.timeline.range(Series::kReserved, 0, facts.end_ns).max > 0;
+         });
+}
+
 std::vector<std::string> advice(const TraceFacts& facts) {
   std::vector<std::string> out;
+  if (!has_memory(facts)) return out;
   if (!facts.out_of_memory.empty()) {
     const OutOfMemory& last = facts.out_of_memory.back();
     out.push_back(fmt::format(
@@ -236,13 +245,18 @@ std::vector<std::string> advice(const TraceFacts& facts) {
     const bool has_steady_state =
         !facts.is_sampled && std::any_of(facts.devices.begin(), facts.devices.end(),
                                          [](const auto& d) { return d.warm_step != kNone; });
-    out.push_back(
-        has_steady_state
-            ? "Nothing to do: reserved memory follows what is in use, and steady state made no "
-              "driver call."
-            : fmt::format("Nothing to do: reserved memory follows what is in use. What a steady "
-                          "state costs is seen in recordings of more than {} steps.",
-                          kWarmUpSteps));
+    std::string text = has_steady_state
+                           ? "Nothing to do: reserved memory follows what is in use, and steady "
+                             "state made no driver call."
+                           : fmt::format(
+                                 "Nothing to do: reserved memory follows what is in use. "
+                                 "What a steady state costs is seen in recordings of more "
+                                 "than {} steps.",
+                                 kWarmUpSteps);
+    // Praise of what is not in the file would be a guess.
+    if (!facts.completeness.remarks.empty())
+      text = "As far as the recording goes: n" + text.substr(1);
+    out.push_back(std::move(text));
   }
   return out;
 }

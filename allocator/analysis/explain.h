@@ -27,8 +27,11 @@ std::string emergency_text(const TraceFacts& facts, const Emergency& emergency);
 /// One sentence: how many, what was given back and taken again, what it cost.
 std::string storm_text(const TraceFacts& facts, const Storm& storm);
 
-/// What a reader of the report should do, most useful first; never empty. The last resort is to say
-/// that all is well.
+/// Whether any device memory was used, or asked for in vain, in what was recorded. There is nothing
+/// to advise otherwise.
+bool has_memory(const TraceFacts& facts);
+/// What a reader of the report should do, most useful first; empty only without memory. The last
+/// resort is to say that all is well.
 std::vector<std::string> advice(const TraceFacts& facts);
 
 }  // namespace levee::analysis

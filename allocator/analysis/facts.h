@@ -145,7 +145,7 @@ struct Step {
   std::uint32_t emergencies = 0;
   std::uint64_t emergency_ns = 0;
   std::uint64_t allocations = 0;
-  bool is_complete = false;  ///< a later mark ended it; the last one ends with the record
+  bool is_complete = false;  ///< both its ends are marked; the last one ends with the record
   std::uint64_t duration_ns() const { return end_ns - begin_ns; }
 };
 
@@ -300,6 +300,7 @@ struct TraceFacts {
   std::uint32_t pid = 0;
   std::int32_t rank = -1;
   std::int32_t world_size = -1;
+  std::string launch;  ///< the same text in all ranks of one launch; empty = not known
   bool is_modelled = false;
   bool is_sampled = false;  ///< made of samples of an allocator that is not levee's
   std::int64_t start_unix_ns = 0;
@@ -310,6 +311,9 @@ struct TraceFacts {
 
   std::vector<DeviceFacts> devices;
   std::vector<Step> steps;
+  /// Marks end steps (an optimizer's): the first step is what came before the first mark, and the
+  /// last entry what came after the last, a step that never ended.
+  bool marks_end_steps = false;
   std::vector<Emergency> emergencies;
   std::vector<Storm> storms;
   std::vector<OutOfMemory> out_of_memory;

@@ -481,6 +481,13 @@ void levee_pop_phase(void) {
   });
 }
 
+void levee_end_step(void) {
+  guarded("end_step", []() -> int {
+    if (Runtime* running = Runtime::get()) running->end_step();
+    return LEVEE_OK;
+  });
+}
+
 void levee_mark_step(void) {
   guarded("mark_step", []() -> int {
     if (Runtime* running = Runtime::get()) running->mark_step();

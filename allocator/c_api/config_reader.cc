@@ -339,9 +339,22 @@ LaunchRank launch_rank_from_environment() {
     }
     return -1;
   };
-  return {number({"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}),
-          number({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}),
-          number({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"})};
+  LaunchRank out{number({"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}),
+                 number({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}),
+                 number({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}),
+                 {}};
+  if (out.rank < 0) return out;
+  for (const char* name :
+       {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT",
+        "SLURM_JOB_ID", "SLURM_STEP_ID", "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}) {
+    const char* text = std::getenv(name);
+    if (text == nullptr || *text == '\0') continue;
+    if (!out.launch.empty()) out.launch += ' ';
+    out.launch += name;
+    out.launch += '=';
+    out.launch += std::string_view(text).substr(0, 200);
+  }
+  return out;
 }
 
 bool parse_bytes(std::string_view text, Bytes* bytes) {

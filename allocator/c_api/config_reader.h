@@ -46,6 +46,9 @@ struct LaunchRank {
   std::int32_t rank = -1;
   std::int32_t local_rank = -1;
   std::int32_t world_size = -1;
+  /// Alike in all ranks of one launch, and most likely in no other launch: the launcher's own
+  /// number of the job and its restart, and where the ranks meet. Empty without a launcher.
+  std::string launch;
 };
 LaunchRank launch_rank_from_environment();
 

@@ -113,7 +113,11 @@ LEVEE_API int levee_pool_release(int device, uint64_t first, uint64_t second);
 LEVEE_API int levee_is_recording(void);
 LEVEE_API void levee_push_phase(const char* name);
 LEVEE_API void levee_pop_phase(void);
+/* A step of training begins, or a request; or (levee_end_step, as at the end of an optimizer's
+ * step) one ends and what follows is the next: then what came before the first call counts as a
+ * step. */
 LEVEE_API void levee_mark_step(void);
+LEVEE_API void levee_end_step(void);
 /* Frames of a program, innermost first, one a line: "file:line function". 0 while nothing records.
  */
 LEVEE_API uint32_t levee_intern_stack(const char* frames, size_t length);

@@ -149,11 +149,11 @@ void ProcessRuntime::pop_phase() {
   open->recorder().record(EventKind::kPhasePop, {}, 0, 0, 0, id);
 }
 
-void ProcessRuntime::mark_step() {
+void ProcessRuntime::mark(std::uint64_t is_end) {
   if (is_forked_child()) return;
   const std::uint64_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (Recording* open = recording(); open != nullptr && open->recorder().enabled()) {
-    open->recorder().record(EventKind::kStepMark, {}, step, 0);
+    open->recorder().record(EventKind::kStepMark, {}, step, is_end);
   }
   for (const auto& slot : allocators_) {
     if (Allocator* allocator = slot.load(std::memory_order_acquire)) allocator->mark_step();

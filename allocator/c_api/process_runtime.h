@@ -69,7 +69,8 @@ class ProcessRuntime final : public Runtime {
   bool is_recording() const override;
   void push_phase(std::string_view name) override;
   void pop_phase() override;
-  void mark_step() override;
+  void mark_step() override { mark(0); }
+  void end_step() override { mark(1); }
   ContextId intern_stack(std::string_view frames) override;
   std::string trace_path() const override;
   Status flush() override;
@@ -82,6 +83,7 @@ class ProcessRuntime final : public Runtime {
   void after_fork_in_child() LEVEE_RELEASE(mutex_);
 
  private:
+  void mark(std::uint64_t is_end);
   bool exists(DeviceId device) const;
   Result<Allocator*> make_allocator_slow(DeviceId device);
   /// The recording, made at its first use; null if there is none.

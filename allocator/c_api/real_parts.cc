@@ -48,6 +48,7 @@ class TraceRecording final : public Recording {
     options.rank = rank.rank;
     options.local_rank = rank.local_rank;
     options.world_size = rank.world_size;
+    options.launch = rank.launch;
     options.levee_version = LEVEE_VERSION_TEXT;
     for (const OptionInfo& info : c_api::options()) {
       if (!options.config.empty()) options.config += '\n';

@@ -73,7 +73,7 @@ class ReportWriter {
     json_.field("path", facts_.path).field("label", facts_.label);
     json_.field("program", facts_.program).field("host", facts_.host);
     json_.field("pid", facts_.pid).field("rank", facts_.rank);
-    json_.field("world_size", facts_.world_size);
+    json_.field("world_size", facts_.world_size).field("launch", facts_.launch);
     json_.field("levee_version", facts_.levee_version);
     json_.field("is_modelled", facts_.is_modelled).field("is_sampled", facts_.is_sampled);
     json_.field("start_ns", facts_.start_ns);
@@ -89,6 +89,7 @@ class ReportWriter {
     json_.field("dropped_events", c.dropped_events).field("damaged_blocks", c.damaged_blocks);
     json_.field("unmatched_frees", c.unmatched_frees);
     json_.field("overwritten_blocks", c.overwritten_blocks);
+    json_.field("has_memory", analysis::has_memory(facts_));
     json_.field("remarks", c.remarks);
     json_.end_object();
   }
@@ -189,6 +190,8 @@ class ReportWriter {
   void steps() {
     json_.key("steps").begin_object();
     json_.field("count", static_cast<std::uint64_t>(facts_.steps.size()));
+    json_.field("ended", static_cast<std::uint64_t>(facts_.steps.size()) -
+                             (facts_.marks_end_steps && !facts_.steps.empty() ? 1 : 0));
     json_.field("warm_up", static_cast<std::uint64_t>(analysis::kWarmUpSteps));
     warm_totals();
     step_column("number", [](const Step& s, std::size_t) { return s.number; });

@@ -55,6 +55,7 @@ bool TraceRecorder::open_file() {
   header.rank = options_.rank;
   header.local_rank = options_.local_rank;
   header.world_size = options_.world_size;
+  header.launch = options_.launch;
   header.start = start_;
   header.start_unix_ns = start_unix_ns_;
   header.clock = base::Clock::is_replaced() ? "modelled" : "monotonic";

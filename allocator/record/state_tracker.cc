@@ -182,7 +182,7 @@ StateTracker::DeviceSlot StateTracker::apply(const Event& event, std::uint32_t t
       return kNoDevice;
     }
     case EventKind::kStepMark:
-      step_ = event.a;
+      step_ = event.a + (event.b == 1 ? 1 : 0);
       return kNoDevice;
     default:
       return kNoDevice;

@@ -48,6 +48,7 @@ class TraceRecorder final : public Recorder {
     std::int32_t rank = -1;
     std::int32_t local_rank = -1;
     std::int32_t world_size = -1;
+    std::string launch;  ///< as in `TraceHeader`
     std::string levee_version;
     std::string config;  ///< settings, one "name=value" a line
     Nanos drain_interval = 50_ms;

@@ -52,7 +52,7 @@ struct TraceState {
   bool live_is_complete =
       true;  ///< false where there were too many live blocks, or events were lost
   std::vector<OpenPhase> phases;  ///< by thread, outermost first
-  std::uint64_t step = 0;         ///< of the latest step mark; 0 = none
+  std::uint64_t step = 0;         ///< number of the step that runs; 0 = none was marked
 };
 
 }  // namespace levee::record

@@ -18,6 +18,8 @@ constexpr std::size_t kTextBytes = 32;
 constexpr std::size_t kTextCrc = 36;
 constexpr std::size_t kHeadCrc = 40;  // over everything before it
 
+constexpr std::size_t kMaxLaunchBytes = 4096;
+
 std::span<const std::uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
@@ -64,6 +66,7 @@ void set_field(TraceHeader& header, std::string_view key, std::string_view value
   if (key == "rank") header.rank = static_cast<std::int32_t>(to_number(value));
   if (key == "local_rank") header.local_rank = static_cast<std::int32_t>(to_number(value));
   if (key == "world_size") header.world_size = static_cast<std::int32_t>(to_number(value));
+  if (key == "launch") header.launch = unescape(value);
   if (key == "start_ns") header.start = Nanos{to_number(value)};
   if (key == "start_unix_ns") header.start_unix_ns = to_number(value);
   if (key == "clock") header.clock = unescape(value);
@@ -158,6 +161,8 @@ std::vector<std::uint8_t> encode_file_head(const TraceHeader& header, const Slot
   put_line(text, "rank", header.rank);
   put_line(text, "local_rank", header.local_rank);
   put_line(text, "world_size", header.world_size);
+  if (!header.launch.empty())
+    put_line(text, "launch", std::string_view(header.launch).substr(0, kMaxLaunchBytes));
   put_line(text, "start_ns", header.start.value);
   put_line(text, "start_unix_ns", header.start_unix_ns);
   put_line(text, "clock", header.clock);

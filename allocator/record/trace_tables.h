@@ -34,7 +34,8 @@ struct TraceHeader {
   std::int32_t rank = -1;  ///< RANK of the launcher; -1 = none
   std::int32_t local_rank = -1;
   std::int32_t world_size = -1;
-  Nanos start;                     ///< on levee's clock: when recording began
+  std::string launch;  ///< the same text in all ranks of one launch; empty = none, or not known
+  Nanos start;         ///< on levee's clock: when recording began
   std::int64_t start_unix_ns = 0;  ///< the same moment as wall time
   std::string clock;  ///< where times come from: "monotonic", or "modelled" on a simulated device
   std::string host;

@@ -18,6 +18,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -28,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from levee import _format as fmt
+from levee._tables import Grid
 from levee.errors import LeveeError
 
 from . import WORKLOADS
@@ -289,17 +292,40 @@ def head(factor: float) -> list[str]:
 
 def show_table(rows: list[list[str]], titles: list[str], out: Path) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(
-        *titles, title="Variable-length batches, three allocators" if len(rows) > 1 else None
-    )
+    # Workload and allocator in one column: it names a row also where there is no room for a table.
+    table = Grid(" / ".join(titles[:2]), *titles[2:], title="Variable-length batches")
     for cells in rows:
-        table.add_row(*cells)
-    Console(width=max(140, Console().width)).print(table)
+        table.add(f"{cells[0]} {cells[1]}", *cells[2:])
+    console = Console()
+    # Without a terminal there is no width to keep to.
+    Console(width=console.width if console.is_terminal else max(140, console.width)).print(table)
     lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     lines += ["| " + " | ".join(cells) + " |" for cells in rows]
     (out / "table.md").write_text("\n".join(lines) + "\n")
+
+
+def command_of(name: str) -> str:
+    """How the person at the terminal reaches a command of this environment, activated or not."""
+    beside = Path(sys.executable).with_name(name)
+    return name if shutil.which(name) or not beside.exists() else shlex.quote(str(beside))
+
+
+def show_places(options: argparse.Namespace, written: list[Path], traced: list[Run]) -> None:
+    """Each thing to look at, once."""
+    print(f"What to look at, in {options.out}/:")
+    print("  results.json, table.md   the figures")
+    for path in written:
+        print(
+            f"  {path.name:<24} the reserved lines{', in any browser' if path.suffix == '.html' else ''}"
+        )
+    if traced:
+        trace = shlex.quote(str(traced[-1].files["trace"]))
+        print(f"  {command_of('levee')} report {trace}")
+    if options.tensorboard:
+        folder = shlex.quote(str(options.tensorboard))
+        print(f"  {command_of('tensorboard')} --logdir {folder}")
+        print('                           then the tab "Levee" at http://localhost:6006')
 
 
 def pictures(runs: list[Run], options: argparse.Namespace) -> list[Path]:
@@ -366,13 +392,8 @@ def main(arguments: list[str] | None = None) -> int:
     written = pictures(whole, options)
     if options.tensorboard:
         export_tensorboard([*whole, *limited], options.tensorboard)
-    print(f"Device: {results[0]['device'] if results else 'none'}. Files in {options.out}/:")
-    for path in (options.out / "results.json", options.out / "table.md", *written):
-        print(f"  {path}")
-    if options.tensorboard:
-        print(
-            f"The recordings of levee's runs side by side: tensorboard --logdir {options.tensorboard}"
-        )
+    print(f"Device: {results[0]['device'] if results else 'none'}.")
+    show_places(options, written, [r for r in whole if r.result and "trace" in r.files])
     failed = [r for r in (*whole, *limited) if r.error]
     for run in failed:
         print(f"{run.name} failed: {run.error}", file=sys.stderr)

@@ -307,6 +307,7 @@ def test_a_recording_that_cannot_be_written_ends_and_the_program_goes_on(
     assert ran.json()["backend"] == "levee"
     (line,) = [line for line in ran.levee_lines() if "recording" in line]
     assert line.startswith("recording is off: ") and "LEVEE_TRACE" in line
+    assert ran.levee_lines().index(line) == 0, "it is said before anything runs"
 
 
 def test_a_full_disk_ends_the_recording_and_the_program_goes_on(run) -> None:
@@ -367,6 +368,74 @@ def test_sim_refuses_what_it_cannot_start() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--gpu", "banana"),
+        ("--gpu", "8GiB,colour=red"),
+        ("--faults", "cudaNothing"),
+        ("--set", "x=1"),
+    ],
+)
+def test_sim_says_what_it_cannot_use_before_the_program_starts(option: str, value: str) -> None:
+    command = [sys.executable, "-m", "levee", "sim", option, value, "--", "echo", "started"]
+    ran = launch(command, gpu=None)
+    one_sentence(ran, f"{option}: ")
+    assert "started" not in ran.out and "SIMGPU" not in ran.err
+
+
+@pytest.mark.parametrize("command", ["run", "sim", "report", "replay", "env", "export"])
+def test_an_unknown_option_gets_the_usage_of_its_command(command: str) -> None:
+    ran = launch([sys.executable, "-m", "levee", command, "--nonsense"], gpu=None)
+    assert ran.returncode == 2 and ran.out == ""
+    assert ran.err.startswith(f"usage: levee {command}"), ran.err
+
+
+def test_run_is_not_on_the_stack_of_the_program(run, tmp_path: Path) -> None:
+    source = """
+import inspect, json, sys, torch
+torch.cuda.memory._record_memory_history()
+x = torch.ones(1 << 20, device="cuda")
+frames = [f for s in torch.cuda.memory._snapshot()["segments"] for b in s["blocks"] for f in b.get("frames", ())]
+print(json.dumps({"stack": [f.filename for f in inspect.stack()], "snapshot": [f["filename"] for f in frames]}))
+"""
+    said = run(source, python=(*LEVEE_RUN, "--stacks")).json()
+    assert said["stack"] == [str(tmp_path / "program.py")]
+    assert said["snapshot"] and not [
+        name for name in said["snapshot"] if "levee" in name.split("/")
+    ]
+
+
+def test_run_keeps_the_options_of_the_interpreter(run) -> None:
+    source = "import sys; print(sys.flags.optimize, sys.flags.dont_write_bytecode, sys._xoptions)"
+    ran = run(source, python=("-OO", "-B", "-X", "mine", *LEVEE_RUN), gpu=None)
+    assert ran.ok().out.split() == ["2", "1", "{'mine':", "True}"]
+
+
+def test_run_works_without_the_start_up_hook(run, tmp_path: Path) -> None:
+    """As from a build tree: the program then runs inside of `levee run`, whose frame no stack in a recording has."""
+    import levee
+
+    copy = tmp_path / "without_hook"
+    copy.mkdir()
+    (copy / "levee").symlink_to(Path(levee.__file__).parent)
+    torch_folder = str(Path(__import__("torch").__file__).parents[1])
+    ran = run(
+        TRAIN,
+        "--lr",
+        "3",
+        python=("-S", *LEVEE_RUN, "--stacks"),
+        env={"PYTHONPATH": f"{copy}:{torch_folder}"},
+    )
+    said = ran.json()
+    assert (
+        said["backend"] == "levee" and said["argv"] == ["--lr", "3"] and said["name"] == "__main__"
+    )
+    (recording,) = tmp_path.glob("*.levee")
+    dump = launch([sys.executable, "-m", "levee", "dump", str(recording)], gpu=None).ok().out
+    assert "program.py" in dump and "_cli_run.py" not in dump
+
+
 def test_sim_finds_levee_in_an_environment_that_is_not_activated() -> None:
     ran = launch(
         [sys.executable, "-m", "levee", "sim", "--", "levee", "--version"],
@@ -398,4 +467,4 @@ def test_run_file_is_reached_by_a_relative_path(tmp_path: Path) -> None:
         "import neighbour; print(neighbour.VALUE, __file__)"
     )
     ran = run_file(Path("sub/script.py"), python=LEVEE_RUN, tmp_path=tmp_path, gpu=None)
-    assert ran.ok().out.split() == ["5", "sub/script.py"]
+    assert ran.ok().out.split() == ["5", str(tmp_path / "sub" / "script.py")], "as Python has it"

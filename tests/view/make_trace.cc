@@ -6,7 +6,7 @@
 //   make_trace calm OUT
 //       40 steps that fit, silent after warm-up
 //   make_trace rank OUT N
-//       rank N of 4; rank 2 has storms
+//       rank N of 4; rank 2 has storms. N from 10 on: rank N % 10 of launch N / 10
 //   make_trace cut OUT
 //       as storms, without an end: the process was killed
 //   make_trace big OUT EVENTS
@@ -34,7 +34,8 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 /// A trace file that is written event by event.
 class TraceFileWriter {
  public:
-  TraceFileWriter(const char* path, std::int32_t rank) {
+  /// Launch 0 is as older recordings are: it has no name.
+  TraceFileWriter(const char* path, std::int32_t rank, std::int32_t launch) {
     record::TraceHeader header;
     header.format_version = 1;
     header.levee_version = "0.1.0";
@@ -42,7 +43,8 @@ class TraceFileWriter {
     header.rank = rank;
     header.world_size = rank < 0 ? -1 : 4;
     header.start = Nanos{kStart};
-    header.start_unix_ns = 1'780'000'000'000'000'000;
+    header.start_unix_ns = 1'780'000'000'000'000'000 + launch * std::int64_t{60'000'000'000};
+    if (launch > 0) header.launch = "MASTER_PORT=" + std::to_string(29500 + launch);
     header.clock = "modelled";
     header.host = "node-1";
     header.program = "python train.py --model gpt-medium --batch 8";
@@ -289,13 +291,15 @@ class TrainingRun {
 int make(const std::string& kind, const char* path, const char* number) {
   Shape shape;
   std::int32_t rank = -1;
+  std::int32_t launch = 0;
   if (kind == "calm") {
     shape.capacity = 24 * kGiB;
     shape.slack = 0;
   }
   if (kind == "storms" || kind == "cut") shape.capacity = 17 * kGiB + 500 * kMiB;
   if (kind == "rank") {
-    rank = std::atoi(number);
+    rank = std::atoi(number) % 10;
+    launch = std::atoi(number) / 10;
     shape.steps = 25;
     shape.kernels = false;
     shape.capacity = rank == 2 ? 17 * kGiB + 500 * kMiB : 24 * kGiB;
@@ -306,7 +310,7 @@ int make(const std::string& kind, const char* path, const char* number) {
     shape.capacity = 20 * kGiB;
     shape.kernels = false;
   }
-  TraceFileWriter out(path, rank);
+  TraceFileWriter out(path, rank, launch);
   TrainingRun(out, shape).run();
   out.finish(kind != "cut");
   return 0;

@@ -33,6 +33,67 @@ def test_report_of_several_ranks_names_the_one_that_stalls(make_trace, tmp_path,
     assert merged["ranks"][2]["cost_ns"] > 10e6 > merged["ranks"][1]["cost_ns"]
 
 
+def test_runs_that_have_nothing_to_do_with_each_other_are_listed_and_not_merged(
+    make_trace, tmp_path, levee
+):
+    """Two launches of four ranks, a script of its own, and something unreadable: four runs."""
+    for launch in (1, 2):
+        for rank in range(4):
+            make_trace(tmp_path / f"job{launch}-rank{rank}.levee", "rank", 10 * launch + rank)
+    make_trace(tmp_path / "alone.levee", "calm")
+    (tmp_path / "broken.levee").write_bytes(b"LEV")
+    code, out, err = levee("report", tmp_path, "--width", 120)
+    assert code == 0, err
+    assert out.startswith("4 runs in ") and "holds the others up" not in out
+    rows = [line.split() for line in out.splitlines() if ".levee" in line and line[0].isdigit()]
+    assert [row[0] for row in rows] == ["1", "2", "3", "4"]
+    assert "job2-rank0.levee (4 ranks)" in " ".join(rows[0])  # the newest first
+    assert "job1-rank0.levee (4 ranks)" in " ".join(rows[1])
+    assert "alone.levee" in rows[2] and "broken.levee" in rows[3]
+    assert "Run 4: " in out and "--run 1" in out
+    code, out, err = levee("report", tmp_path, "--run", 2, "--width", 120)
+    assert code == 0 and out.startswith("rank 2 holds the others up")
+    code, out, err = levee("report", tmp_path, "--run", 3, "--width", 120)
+    assert code == 0 and out.startswith("alone")
+    for number in (0, 5):
+        code, out, err = levee("report", tmp_path, "--run", number)
+        assert code == 2 and f"--run {number}: 4 runs are in" in one_sentence(err)
+    code, out, err = levee("report", tmp_path, "--run", 4)
+    assert code == 2 and "broken.levee" in one_sentence(err)
+
+
+def test_a_port_that_is_used_again_is_another_launch(make_trace, tmp_path, levee):
+    for again in (1, 2):
+        for rank in range(4):
+            make_trace(tmp_path / f"{again}-{rank}.levee", "rank", 10 + rank)
+    code, out, err = levee("report", tmp_path, "--width", 120)
+    assert code == 0 and out.startswith("2 runs in ") and out.count("(4 ranks)") == 2, out
+
+
+@pytest.mark.parametrize("width", [40, 60, 72, 80])
+def test_no_word_is_broken_in_a_narrow_terminal(traces, tmp_path, levee, width):
+    code, out, err = levee("report", traces["storms"], "--width", width)
+    assert code == 0, err
+    assert max(len(line) for line in out.splitlines()) <= width
+    words = set(out.replace("\n", " ").split())
+    for title in ("emergencies", "reserved", "allocated", "memory", "duration", "blocks"):
+        assert title in words, title
+    wide = levee("report", traces["storms"], "--width", 200)[1]
+    figures = {word for word in wide.split() if word.replace(".", "").isdigit()}
+    assert figures <= words, figures - words
+
+
+def test_a_recording_without_memory_gets_no_advice(traces, tmp_path, levee):
+    """The head of a file alone: the program was killed before anything was written."""
+    short = tmp_path / "short.levee"
+    short.write_bytes(traces["calm"].read_bytes()[:4096])
+    code, out, err = levee("report", short, "--width", 100)
+    assert code == 0, err
+    assert "No device memory was used in what was recorded." in out
+    assert "0 B" not in out and "What to do" not in out
+    assert json.loads(levee("report", short, "--json")[1])["advice"] == []
+
+
 def test_a_killed_run_is_readable_and_says_that_it_was(traces, levee):
     code, out, err = levee("report", traces["cut"], "--width", 120)
     assert code == 0, err

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SIMGPU_ABI_VERSION 2
+#define SIMGPU_ABI_VERSION 3
 
 #if defined(__GNUC__)
 #  define SIMGPU_API __attribute__((visibility("default")))
@@ -48,6 +48,11 @@ SIMGPU_API int64_t simgpu_now_ns(void);
 SIMGPU_API const int64_t* simgpu_clock_ahead(void);
 /* A number from SIMGPU_SET ("name=value,name=64MiB"), or `otherwise` if it is not given there. */
 SIMGPU_API uint64_t simgpu_setting(const char* name, uint64_t otherwise);
+
+/* What is wrong with the SIMGPU_* variables of this process, in one sentence; "" if nothing is.
+ * Starts nothing: for a program that is about to start another one on a simulated GPU. Valid until
+ * the next call; not thread safe. */
+SIMGPU_API const char* simgpu_settings_problem(void);
 
 /* ---- Work on streams
  * ------------------------------------------------------------------------------------------------

@@ -134,9 +134,26 @@ install_package() {
   say "Building and installing the package levee (the first time about ten minutes on two cores)."
   # The requirements are there already, hence --no-deps; PyTorch must be seen by the build, hence --no-build-isolation.
   if have ccache; then export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
-  CMAKE_BUILD_PARALLEL_LEVEL=$(levee_jobs) "$LEVEE_VENV/bin/pip" install --disable-pip-version-check -q \
-    --no-build-isolation --no-deps "${settings[@]}" "$LEVEE_ROOT" ||
-    die "building the package failed; the reason is above."
+  local log=$LEVEE_BUILD/package.log
+  if ! CMAKE_BUILD_PARALLEL_LEVEL=$(levee_jobs) "$LEVEE_VENV/bin/pip" install --disable-pip-version-check -v \
+    --no-build-isolation --no-deps "${settings[@]}" "$LEVEE_ROOT" 2>&1 | tee "$log" | show_build; then
+    # Of what went wrong, not of all that follows from it.
+    grep -m 5 -A 8 -E '(error|Error|FAILED|ERROR):?' "$log" >&2 || tail -n 20 "$log" >&2
+    die "building the package failed; the reason is above, all of it in $log."
+  fi
+}
+
+# How far ninja is, from its lines "[12/345] Building ...": on a terminal one line that counts, elsewhere a line each tenth.
+show_build() {
+  awk -v on_terminal="$([[ -t 1 ]] && echo 1 || echo 0)" '
+    match($0, /^ *\[[0-9]+\/[0-9]+\] /) {
+      split(substr($0, RSTART, RLENGTH), n, /[^0-9]+/)
+      if (on_terminal) printf "\r  compiling [%d/%d]", n[2], n[3]
+      else if (int(10 * n[2] / n[3]) > tenth) { tenth = int(10 * n[2] / n[3]); printf "  compiling [%d/%d]\n", n[2], n[3] }
+      shown = 1
+      fflush()
+    }
+    END { if (on_terminal && shown) printf "\n" }'
 }
 
 install_debian_packages

@@ -99,6 +99,24 @@ TraceFacts facts_of_samples(const py::dict& about, const py::dict& columns) {
   return analysis::facts_from_samples(run);
 }
 
+py::dict header_of(const std::string& path) {
+  const std::unique_ptr<record::TraceReader> reader = open_reader(path);
+  const record::TraceHeader& header = reader->header();
+  // A command line is bytes, not necessarily text.
+  const auto text = [](const std::string& bytes) {
+    return py::bytes(bytes).attr("decode")("utf-8", "replace");
+  };
+  py::dict out;
+  out["pid"] = header.pid;
+  out["rank"] = header.rank;
+  out["world_size"] = header.world_size;
+  out["launch"] = text(header.launch);
+  out["host"] = text(header.host);
+  out["program"] = text(header.program);
+  out["start_unix_ns"] = header.start_unix_ns;
+  return out;
+}
+
 std::uint64_t dump_file(const std::string& path, const py::function& write, std::uint64_t max_lines,
                         bool header) {
   const std::unique_ptr<record::TraceReader> reader = open_reader(path);
@@ -167,9 +185,8 @@ void write_view(const TraceFacts& facts, const std::string& folder, const std::s
       [&](std::string* why) { return exporting::write_view(facts, options, folder, why); });
 }
 
-std::vector<std::string> write_chrome(const TraceFacts& facts, const std::string& path,
-                                      bool for_tensorboard, bool gzip,
-                                      std::size_t max_memory_events, std::uint64_t max_part_bytes) {
+py::list write_chrome(const TraceFacts& facts, const std::string& path, bool for_tensorboard,
+                      bool gzip, std::size_t max_memory_events, std::uint64_t max_part_bytes) {
   exporting::ChromeOptions options;
   options.flavour =
       for_tensorboard ? exporting::ChromeFlavour::kTensorBoard : exporting::ChromeFlavour::kKineto;
@@ -180,21 +197,23 @@ std::vector<std::string> write_chrome(const TraceFacts& facts, const std::string
   write_or_raise([&](std::string* why) {
     return exporting::write_chrome(facts, options, path, &written, why);
   });
-  return written;
+  py::list paths;
+  for (const std::string& one : written) paths.append(fs_text(one));
+  return paths;
 }
 
-std::string write_scalars(const TraceFacts& facts, const std::string& folder) {
+py::str write_scalars(const TraceFacts& facts, const std::string& folder) {
   std::string written;
   write_or_raise(
       [&](std::string* why) { return exporting::write_scalars(facts, folder, &written, why); });
-  return written;
+  return fs_text(written);
 }
 
 }  // namespace
 
 void bind_analysis(py::module_& module) {
   py::class_<TraceFacts>(module, "Facts", "What analysis found in one recording.")
-      .def_readonly("path", &TraceFacts::path)
+      .def_property_readonly("path", [](const TraceFacts& f) { return fs_text(f.path); })
       .def_readwrite("label", &TraceFacts::label)
       .def_readonly("rank", &TraceFacts::rank)
       .def_readonly("host", &TraceFacts::host)
@@ -247,6 +266,7 @@ void bind_analysis(py::module_& module) {
   module.def("facts_from_samples", &facts_of_samples, py::arg("about"), py::arg("columns"));
   module.def("dump_trace", &dump_file, py::arg("path"), py::arg("write"), py::arg("max_lines") = 0,
              py::arg("header") = true);
+  module.def("trace_header", &header_of, py::arg("path"), "Who wrote a recording, and when.");
   module.def("merge_ranks", &rank_report);
   module.def("event_batches", &event_batches, py::arg("path"), py::arg("on_batch"),
              py::arg("rows") = 65'536, "Calls on_batch(dict of columns) for all events in order.");

@@ -62,16 +62,17 @@ std::uint32_t capture_python_stack() {
 void bind_runtime(py::module_& module) {
   module.def("version", &levee_version);
   module.def("options", &options, "Every setting: name, env, values, help.");
-  module.def("set_option", [](const std::string& name, const std::string& value) {
-    require(levee_set_option(name.c_str(), value.c_str()));
+  module.def("set_option", [](const std::string& name, const py::str& value) {
+    require(levee_set_option(name.c_str(), fs_bytes(value).c_str()));
   });
   module.def("get_option", [](const std::string& name) {
-    return text_of([&](char* buffer, std::size_t capacity) {
+    return fs_text(text_of([&](char* buffer, std::size_t capacity) {
       return levee_get_option(name.c_str(), buffer, capacity);
-    });
+    }));
   });
-  module.def("environment_problems", [] { return text_of(&levee_environment_problems); });
-  module.def("environment_strangers", [] { return text_of(&levee_environment_strangers); });
+  module.def("environment_problems", [] { return fs_text(text_of(&levee_environment_problems)); });
+  module.def("environment_strangers",
+             [] { return fs_text(text_of(&levee_environment_strangers)); });
 
   module.def("start", [] {
     require(levee_start());
@@ -111,7 +112,8 @@ void bind_runtime(py::module_& module) {
   module.def("push_phase", [](const std::string& name) { levee_push_phase(name.c_str()); });
   module.def("pop_phase", &levee_pop_phase);
   module.def("mark_step", &levee_mark_step);
-  module.def("trace_path", [] { return text_of(&levee_trace_path); });
+  module.def("end_step", &levee_end_step);
+  module.def("trace_path", [] { return fs_text(text_of(&levee_trace_path)); });
   module.def("flush", [] {
     int code = LEVEE_OK;
     {

@@ -6,12 +6,14 @@
 
 #include <string>
 
+#include "torch_plugin/bindings/fs_text.h"
+
 namespace levee::bindings {
 
 [[noreturn]] inline void raise_error(const std::string& sentence) {
   namespace py = pybind11;
   const py::object type = py::module_::import("levee.errors").attr("LeveeError");
-  PyErr_SetString(type.ptr(), sentence.c_str());
+  PyErr_SetObject(type.ptr(), fs_text(sentence).ptr());
   throw py::error_already_set();
 }
 

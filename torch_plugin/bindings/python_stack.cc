@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include <atomic>
+#include <string_view>
 
 namespace levee::bindings {
 namespace {
@@ -21,12 +22,27 @@ void append_text(std::string* out, PyObject* text) {
   out->append(bytes, static_cast<std::size_t>(length));
 }
 
+// Below this frame is no program of the user's but `levee run`, with what started it.
+bool is_levee_run(PyCodeObject* code) {
+  Py_ssize_t length = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(code->co_filename, &length);
+  if (bytes == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  return std::string_view(bytes, static_cast<std::size_t>(length)).ends_with("/levee/_cli_run.py");
+}
+
 std::string walk(int max_frames) {
   std::string out;
   PyThreadState* thread = PyThreadState_Get();
   PyFrameObject* frame = PyThreadState_GetFrame(thread);  // a new reference, or null
   for (int depth = 0; frame != nullptr && depth < max_frames; ++depth) {
     PyCodeObject* code = PyFrame_GetCode(frame);
+    if (is_levee_run(code)) {
+      Py_DECREF(code);
+      break;
+    }
     append_text(&out, code->co_filename);
     out += ':';
     out += std::to_string(PyFrame_GetLineNumber(frame));

@@ -60,6 +60,8 @@ class Runtime {
   virtual void push_phase(std::string_view name) = 0;
   virtual void pop_phase() = 0;
   virtual void mark_step() = 0;  ///< tells every allocator and the record that a step begins
+  virtual void
+  end_step() = 0;  ///< the same where one ends: what came before the first is a step too
   /// `frames`: one line per frame, innermost first, "file:line function".
   virtual ContextId intern_stack(std::string_view frames) = 0;
   virtual std::string trace_path() const = 0;  ///< empty while nothing is recorded

@@ -447,11 +447,20 @@ def check_pools_of_their_own():
     by_pool = torch.cuda.memory_stats_as_nested_dict()["reserved_bytes_by_private_pools"]
     assert any(value["all"]["current"] >= 30 * MiB for value in by_pool.values()), by_pool
     reserved = torch.cuda.memory_reserved()
+    name = tuple(pool.id)
     del inside, pool
     gc.collect()
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() <= reserved - 28 * MiB
     del outside
+    # As PyTorch does, statistics keep a pool that is gone.
+    by_pool = torch.cuda.memory_stats_as_nested_dict()["reserved_bytes_by_private_pools"]
+    gone = by_pool[name]["all"]
+    assert gone["current"] == 0 and gone["freed"] == gone["allocated"] >= gone["peak"], gone
+    assert gone["peak"] >= 30 * MiB
+    torch.cuda.reset_peak_memory_stats()
+    by_pool = torch.cuda.memory_stats_as_nested_dict()["reserved_bytes_by_private_pools"]
+    assert by_pool[name]["all"]["peak"] == 0
 
 
 def check_a_pool_lends_when_memory_runs_out_if_asked_to():

@@ -281,5 +281,48 @@ TEST(Analyze, EmptyTraceHasFactsToo) {
   EXPECT_TRUE(facts.emergencies.empty());
 }
 
+// An optimizer marks the ends of steps: three calls are three steps, the first of them from the
+// start.
+TEST(Steps, MarksAtTheEndCountWhatCameBeforeTheFirst) {
+  TraceBuilder trace;
+  trace.at(1_us).create(4_MiB).driver(DriverCall::kCreateHandle, 1_us);
+  trace.at(2_us).emergency(EmergencyCause::kDeviceFull, 2_MiB, 4_MiB);
+  trace.after(1_us).emergency_end(true, 4_MiB, 500_ns);
+  trace.at(10_us).emit(EventKind::kStepMark, 1, 1);
+  trace.at(12_us).driver(DriverCall::kMap, 1_us).driver(DriverCall::kMap, 1_us);
+  trace.at(20_us).emit(EventKind::kStepMark, 2, 1);
+  trace.at(30_us).emit(EventKind::kStepMark, 3, 1);
+  trace.at(31_us).driver(DriverCall::kUnmap, 1_us);
+  const TraceFacts facts = analyze(trace);
+  ASSERT_EQ(facts.steps.size(), 4U);
+  EXPECT_TRUE(facts.marks_end_steps);
+  std::vector<std::uint64_t> numbers;
+  std::vector<std::uint64_t> calls;
+  std::vector<bool> complete;
+  for (const Step& step : facts.steps) {
+    numbers.push_back(step.number);
+    calls.push_back(step.memory_calls);
+    complete.push_back(step.is_complete);
+  }
+  EXPECT_EQ(numbers, (std::vector<std::uint64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(calls, (std::vector<std::uint64_t>{1, 2, 0, 1}));
+  // Where the first began is not marked, and the last never ended.
+  EXPECT_EQ(complete, (std::vector<bool>{false, true, true, false}));
+  EXPECT_EQ(facts.steps[0].emergencies, 1U);
+  EXPECT_EQ(facts.steps[0].emergency_ns, 500U);
+  EXPECT_EQ(facts.emergencies[0].step, 0U);
+}
+
+TEST(Steps, MarksAtTheBeginningLeaveSetUpOutside) {
+  TraceBuilder trace;
+  trace.at(1_us).create(4_MiB).driver(DriverCall::kCreateHandle, 1_us);
+  trace.at(10_us).step(1).at(20_us).step(2);
+  const TraceFacts facts = analyze(trace);
+  ASSERT_EQ(facts.steps.size(), 2U);
+  EXPECT_FALSE(facts.marks_end_steps);
+  EXPECT_EQ(facts.steps[0].number, 1U);
+  EXPECT_EQ(facts.steps[0].memory_calls, 0U);
+}
+
 }  // namespace
 }  // namespace levee::analysis

@@ -206,5 +206,25 @@ TEST(Advice, ASteadyStateIsPraisedOnlyWhereThereIsOne) {
   EXPECT_THAT(advice_after(5), HasSubstr("recordings of more than 20 steps"));
 }
 
+TEST(Advice, NothingIsAdvisedWhereNothingWasRecorded) {
+  TraceBuilder trace;
+  trace.at(1_us).step(1);
+  trace.mutable_coverage().ending = record::TraceEnding::kCut;
+  const TraceFacts facts = analyze(trace);
+  EXPECT_FALSE(has_memory(facts));
+  EXPECT_THAT(advice(facts), testing::IsEmpty());
+}
+
+TEST(Advice, WhatIsMissingIsNotPraised) {
+  TraceBuilder trace;
+  trace.at(1_us).create(8_MiB);
+  trace.at(2_us).alloc(0x10, 8_MiB);
+  for (int i = 0; i < 5; ++i) trace.after(10_us).step(static_cast<std::uint64_t>(i));
+  trace.mutable_coverage().ending = record::TraceEnding::kCut;
+  const TraceFacts facts = analyze(trace);
+  EXPECT_TRUE(has_memory(facts));
+  EXPECT_THAT(advice(facts)[0], testing::StartsWith("As far as the recording goes: nothing to do"));
+}
+
 }  // namespace
 }  // namespace levee::analysis

@@ -166,11 +166,16 @@ TEST(ConfigFromEnvironment, TakesAnEmptyVariableAsNotSet) {
 }
 
 TEST(LaunchRank, IsWhatTheLauncherSays) {
-  for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID",
-                           "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK"}) {
+  for (const char* name :
+       {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
+        "OMPI_COMM_WORLD_RANK", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR",
+        "SLURM_JOB_ID", "SLURM_STEP_ID", "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}) {
     unsetenv(name);
   }
+  // A port alone is no launcher.
+  const ScopedVariable port("MASTER_PORT", "29511");
   EXPECT_EQ(launch_rank_from_environment().rank, -1);
+  EXPECT_EQ(launch_rank_from_environment().launch, "");
   const ScopedVariable slurm("SLURM_PROCID", "9");
   EXPECT_EQ(launch_rank_from_environment().rank, 9);
   const ScopedVariable rank("RANK", "3");
@@ -179,6 +184,8 @@ TEST(LaunchRank, IsWhatTheLauncherSays) {
   EXPECT_EQ(launch_rank_from_environment().rank, 3);
   EXPECT_EQ(launch_rank_from_environment().local_rank, -1);
   EXPECT_EQ(launch_rank_from_environment().world_size, 8);
+  const ScopedVariable run("TORCHELASTIC_RUN_ID", "nightly");
+  EXPECT_EQ(launch_rank_from_environment().launch, "TORCHELASTIC_RUN_ID=nightly MASTER_PORT=29511");
 }
 
 TEST(UnknownEnvironmentNames, FindsMisspeltVariablesAndLeavesOthersAlone) {

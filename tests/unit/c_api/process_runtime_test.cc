@@ -29,11 +29,13 @@ constexpr StreamId kStream{0};
 class FakeRecorder final : public record::Recorder {
  public:
   FakeRecorder() { enabled_.store(true); }
-  void record(EventKind kind, LaneId, std::uint64_t a, std::uint64_t, std::uint16_t,
+  void record(EventKind kind, LaneId, std::uint64_t a, std::uint64_t b, std::uint16_t,
               ContextId context) noexcept override {
     if (kind == EventKind::kPhasePush) lines.push_back("push " + names[context.value - 1]);
     if (kind == EventKind::kPhasePop) lines.push_back("pop " + names[context.value - 1]);
-    if (kind == EventKind::kStepMark) lines.push_back("step " + std::to_string(a));
+    if (kind == EventKind::kStepMark) {
+      lines.push_back((b == 1 ? "end of step " : "step ") + std::to_string(a));
+    }
   }
   void emit(const Event&) noexcept override {}
   void emit_activity(std::span<const Event>) noexcept override {}
@@ -252,7 +254,8 @@ TEST_F(ProcessRuntimeTest, StepsReachTheAllocators) {
   ProcessRuntime& runtime = leaked({}, parts());
   Allocator& allocator = **runtime.allocator(DeviceId{0});
   runtime.mark_step();
-  runtime.mark_step();
+  runtime.end_step();
+  EXPECT_THAT(recorder_.lines, ElementsAre("step 1", "end of step 2"));
   EXPECT_EQ(allocator.stats().num_steps, 2);
 }
 

@@ -40,6 +40,7 @@ class Writer {
     header.rank = 2;
     header.local_rank = 1;
     header.world_size = 8;
+    header.launch = "TORCHELASTIC_RUN_ID=a=b MASTER_PORT=29500";
     header.start = Nanos{1'000'000'000};
     header.start_unix_ns = 1'700'000'000'123'456'789;
     header.clock = "monotonic";
@@ -157,11 +158,11 @@ void describe(const fs::path& path) {
   const TraceHeader& header = reader->header();
   out << "head cap_bytes '" << header.cap.value << "'\nhead clock '" << header.clock
       << "'\nhead config " << repr_of(header.config) << "\nhead host '" << header.host
-      << "'\nhead levee '" << header.levee_version << "'\nhead local_rank '" << header.local_rank
-      << "'\nhead pid '" << header.pid << "'\nhead program " << repr_of(header.program)
-      << "\nhead rank '" << header.rank << "'\nhead start_ns '" << header.start.value
-      << "'\nhead start_unix_ns '" << header.start_unix_ns << "'\nhead world_size '"
-      << header.world_size << "'\n";
+      << "'\nhead launch " << repr_of(header.launch) << "\nhead levee '" << header.levee_version
+      << "'\nhead local_rank '" << header.local_rank << "'\nhead pid '" << header.pid
+      << "'\nhead program " << repr_of(header.program) << "\nhead rank '" << header.rank
+      << "'\nhead start_ns '" << header.start.value << "'\nhead start_unix_ns '"
+      << header.start_unix_ns << "'\nhead world_size '" << header.world_size << "'\n";
   for (const std::string& line : definitions(*reader)) out << line << "\n";
   const Coverage& coverage = reader->coverage();
   // Chapters are numbered from the first one ever written: those that were dropped are missing at

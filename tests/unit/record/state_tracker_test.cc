@@ -84,6 +84,9 @@ TEST_F(StateTrackerTest, PhasesStepsAndLimitsAreKept) {
   tracker.apply(event(EventKind::kPhasePush, 4, 0, 0, LaneId{0}, ContextId{5}), 2);
   tracker.apply(event(EventKind::kPhasePop, 5, 0, 0, LaneId{0}, ContextId{4}), 7);
   tracker.apply(event(EventKind::kStepMark, 6, 42, 0, LaneId{0}), 7);
+  EXPECT_EQ(tracker.snapshot(Nanos{6}, 100).step, 42U);
+  // The end of 41 is the beginning of 42.
+  tracker.apply(event(EventKind::kStepMark, 6, 41, 1, LaneId{0}), 7);
   tracker.apply(event(EventKind::kLimit, 7, 1 << 20, 0, LaneId{2}), 7);
   const TraceState state = tracker.snapshot(Nanos{8});
   ASSERT_EQ(state.phases.size(), 2U);

@@ -66,6 +66,12 @@ int simgpu_abi_version(void) {
   return SIMGPU_ABI_VERSION;
 }
 
+const char* simgpu_settings_problem(void) {
+  static std::string problem;
+  problem = simgpu::settings_problem();
+  return problem.c_str();
+}
+
 int simgpu_device_count(void) {
   Process* process = Process::get();
   return process != nullptr ? process->device_count() : 0;

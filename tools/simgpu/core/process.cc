@@ -1,6 +1,8 @@
 #include "tools/simgpu/core/process.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
@@ -51,6 +53,22 @@ ModelConfig model_config(const Settings& wanted, const LatencyTable& latency) {
 
 base::Mutex start_mutex;
 
+// Device addresses are taken from this process's own, so that nothing else can have them.
+void need_address_space() {
+  constexpr Bytes kLeast = 64_GiB;
+  void* region =
+      ::mmap(nullptr, kLeast.value, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (region != MAP_FAILED) {
+    ::munmap(region, kLeast.value);
+    return;
+  }
+  std::fprintf(
+      stderr,
+      "simgpu: this process may not have the 64 GiB of address space that device addresses "
+      "take (ulimit -v); none of it is memory: lift the limit.\n");
+  _exit(2);
+}
+
 }  // namespace
 
 std::atomic<Process*> Process::instance_{nullptr};
@@ -75,6 +93,7 @@ Process* Process::start() {
   base::MutexLock lock(start_mutex);
   if (Process* process = instance_.load(std::memory_order_relaxed)) return process;
   if (poisoned_.load(std::memory_order_relaxed) || visible_devices().empty()) return nullptr;
+  need_address_space();
   auto* process = new Process;
   pthread_atfork(nullptr, nullptr, &Process::after_fork_in_child);
   print_notice();

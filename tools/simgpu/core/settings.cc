@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tools/simgpu/core/faults.h"
+
 namespace levee::simgpu {
 namespace {
 
@@ -157,6 +159,19 @@ std::string parse_judge(std::string_view text, Settings* out) {
   return "";
 }
 
+SettingsText text_from_environment() {
+  SettingsText text;
+  text.gpu = std::getenv("SIMGPU_GPU");
+  text.stats = std::getenv("SIMGPU_STATS");
+  text.judge = std::getenv("SIMGPU_JUDGE");
+  text.backing = std::getenv("SIMGPU_BACKING");
+  text.faults = std::getenv("SIMGPU_FAULTS");
+  text.trace = std::getenv("SIMGPU_TRACE");
+  text.set = std::getenv("SIMGPU_SET");
+  text.quiet = std::getenv("SIMGPU_QUIET");
+  return text;
+}
+
 std::string parse_backing(std::string_view text, Settings* out) {
   if (text == "full") {
     out->backing_limit = std::nullopt;
@@ -248,19 +263,18 @@ const std::vector<int>& visible_devices() {
   return visible;
 }
 
+std::string settings_problem() {
+  std::string problem;
+  const Settings parsed = parse_settings(text_from_environment(), &problem);
+  if (!problem.empty()) return problem;
+  parse_faults(parsed.faults, &problem);
+  return problem.empty() ? problem : "SIMGPU_FAULTS: " + problem;
+}
+
 const Settings& settings() {
   static const Settings value = [] {
-    SettingsText text;
-    text.gpu = std::getenv("SIMGPU_GPU");
-    text.stats = std::getenv("SIMGPU_STATS");
-    text.judge = std::getenv("SIMGPU_JUDGE");
-    text.backing = std::getenv("SIMGPU_BACKING");
-    text.faults = std::getenv("SIMGPU_FAULTS");
-    text.trace = std::getenv("SIMGPU_TRACE");
-    text.set = std::getenv("SIMGPU_SET");
-    text.quiet = std::getenv("SIMGPU_QUIET");
     std::string problem;
-    Settings parsed = parse_settings(text, &problem);
+    Settings parsed = parse_settings(text_from_environment(), &problem);
     if (!problem.empty()) {
       std::fprintf(stderr, "simgpu: %s\n", problem.c_str());
       _exit(2);

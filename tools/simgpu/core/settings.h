@@ -30,6 +30,10 @@
 
 namespace levee::simgpu {
 
+/// What is wrong with the SIMGPU_* variables as they are now, as `settings()` would say it; empty
+/// if nothing is. Ends nothing: for whoever is about to start a program with them.
+std::string settings_problem();
+
 /// The published figures of a card that decide what PyTorch chooses and what work costs.
 struct CardModel {
   std::string_view key;  ///< what `name=` is searched for

@@ -13,6 +13,8 @@ from typing import Any
 # Set by `levee run`: what stands in levee's way ends the program, instead of leaving it to PyTorch's
 # own allocator.
 strict = False
+# The variable by which `levee run` says so to the Python that it becomes: the number of that process.
+STRICT = "LEVEE_RUN_PROCESS"
 
 
 class _TorchFinder:
@@ -84,7 +86,10 @@ _WITHOUT_GPU = ("torchrun", "torch.distributed.run", "accelerate", "_inductor/co
 
 def start() -> None:
     """What levee.pth calls."""
+    global strict
     from levee import settings
+
+    strict = os.environ.pop(STRICT, "") == str(os.getpid())
 
     command = sys.orig_argv[1:3]
     if any(word.endswith(_WITHOUT_GPU[:3]) or _WITHOUT_GPU[3] in word for word in command):

@@ -90,9 +90,12 @@ def run(_parsed: Any) -> int:
     for name, (variable, allowed, _, help_text) in settings.PYTHON_OPTIONS.items():
         values = "0 or 1" if allowed == "flag" else ", ".join(allowed)
         rows.append((name, settings.as_text(python_values[name]), variable, values, help_text))
+    rows = [(name, value or "(default place)", *rest) for name, value, *rest in rows]
+    name_width, value_width, variable_width = (max(len(row[i]) for row in rows) for i in range(3))
     for name, value, variable, values, help_text in rows:
-        shown = value or "(default place)"
-        print(f"  {name} = {shown:<16} {variable}: {values}; {help_text}")
+        # A long path among the values must not push all others away.
+        columns = f"{name:<{name_width}} = {value:<{min(value_width, 20)}}"
+        print(f"  {columns}  {variable:<{variable_width}}  {values}; {help_text}")
     problems = [
         *core.environment_problems().splitlines(),
         *core.environment_strangers().splitlines(),

@@ -1,12 +1,21 @@
-"""``levee run``: runs a script or module, unchanged, with levee as its allocator."""
+"""``levee run``: runs a script or module, unchanged, with levee as its allocator.
+
+Where levee's start-up hook is installed, this process becomes `python SCRIPT ...`: the program then is what it is
+without levee, down to its own stack. Elsewhere (a build tree on PYTHONPATH, `python -S`) the program runs inside
+this one.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
 import os
+import site
+import subprocess
 import sys
 import types
+import zipfile
+from pathlib import Path
 from typing import Any
 
 from levee import settings
@@ -23,7 +32,7 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "run",
         help="run a Python program with levee as its CUDA allocator",
-        description=__doc__,
+        description="Runs a Python script or module, unchanged, with levee as its CUDA allocator.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -70,13 +79,47 @@ def run(parsed: argparse.Namespace) -> int:
         _set_environment(parsed)
         if importlib.util.find_spec("torch") is None:
             raise LeveeError("levee needs PyTorch, and this Python cannot import it.")
-        from levee import _autostart
+    if parsed.module:
+        _check_module(parsed.module[0])
+        command = ["-m", *parsed.module]
+    else:
+        _check_script(program[0])
+        # A name that looks like an option of Python's is none.
+        own = os.path.join(".", program[0]) if program[0].startswith("-") else program[0]
+        command = [own, *program[1:]]
+    if settings.is_disabled() or _hook_is_installed():
+        _become_python(command)
+    from levee import _autostart
 
-        _autostart.strict = True
-        _autostart.add()
+    _autostart.strict = True
+    _autostart.add()
     if parsed.module:
         return _run_module(parsed.module[0], parsed.module[1:])
     return _run_script(program)
+
+
+def _hook_is_installed() -> bool:
+    """Whether a Python that is started from here runs levee.pth."""
+    if sys.flags.no_site:
+        return False
+    folders = [
+        *site.getsitepackages(),
+        *([site.getusersitepackages()] if site.ENABLE_USER_SITE else []),
+    ]
+    return any(Path(folder, "levee.pth").is_file() for folder in folders)
+
+
+def _become_python(command: list[str]) -> None:
+    from levee import _autostart
+
+    # By the process's number, since the variable reaches those that the program starts as well.
+    if not settings.is_disabled():
+        os.environ[_autostart.STRICT] = str(os.getpid())
+    options = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed by whoever started this
+            stream.flush()
+    os.execv(sys.executable, [sys.executable, *options, *command])
 
 
 def _set_environment(parsed: argparse.Namespace) -> None:
@@ -111,10 +154,7 @@ def _set_environment(parsed: argparse.Namespace) -> None:
         raise LeveeError(problems.splitlines()[0])
 
 
-def _run_module(name: str, arguments: list[str]) -> int:
-    import runpy
-
-    sys.argv = [name, *arguments]
+def _check_module(name: str) -> None:
     # `python -m` puts the current folder first; `-m levee` has done so, the command `levee` has not.
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -124,17 +164,36 @@ def _run_module(name: str, arguments: list[str]) -> int:
         found = False
     if not found:
         raise LeveeError(f"there is no module named {name}.")
+
+
+def _check_script(path: str) -> None:
+    try:
+        # A folder or an archive with a __main__.py is a program too.
+        inner = os.path.join(path, "__main__.py")
+        with open(inner if os.path.isfile(inner) else path, "rb"):
+            pass
+    except OSError as error:
+        raise LeveeError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _run_module(name: str, arguments: list[str]) -> int:
+    import runpy
+
+    sys.argv = [name, *arguments]
     runpy.run_module(name, run_name="__main__", alter_sys=True)
     return 0
 
 
 def _run_script(program: list[str]) -> int:
     path = program[0]
-    try:
-        with open(path, "rb") as file:
-            source = file.read()
-    except OSError as error:
-        raise LeveeError(f"{path} cannot be read: {error.strerror}.") from None
+    if os.path.isdir(path) or zipfile.is_zipfile(path):
+        import runpy
+
+        sys.argv = program
+        runpy.run_path(path, run_name="__main__")
+        return 0
+    with open(path, "rb") as file:
+        source = file.read()
     # The script becomes __main__ itself, as under plain `python`: what it defines can be pickled, and
     # processes started with the "spawn" method find it.
     main = types.ModuleType("__main__")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import shutil
 import sys
@@ -17,6 +18,9 @@ order, streams, the out-of-memory behaviour and the memory that a job needs are 
   levee sim --gpu 24GiB -- python train.py
   levee sim --gpu 80GiB,name=H100,count=2,used=3GiB --stats -- levee run train.py
 """
+
+# Those that are a variable of the libraries: --gpu is SIMGPU_GPU.
+_OPTIONS = ("gpu", "stats", "judge", "backing", "faults", "trace", "set")
 
 
 def register(subparsers: Any) -> None:
@@ -90,17 +94,10 @@ def environment(parsed: argparse.Namespace) -> dict[str, str]:
         "TRITON_LIBCUDA_PATH": str(folder),
         "SIMGPU_LIB": str(folder),
     }
-    for name, value in (
-        ("SIMGPU_GPU", parsed.gpu),
-        ("SIMGPU_STATS", parsed.stats),
-        ("SIMGPU_JUDGE", parsed.judge),
-        ("SIMGPU_BACKING", parsed.backing),
-        ("SIMGPU_FAULTS", parsed.faults),
-        ("SIMGPU_TRACE", parsed.trace),
-        ("SIMGPU_SET", parsed.set),
-    ):
+    for option in _OPTIONS:
+        value = getattr(parsed, option)
         if value is not None:
-            variables[name] = value
+            variables[f"SIMGPU_{option.upper()}"] = value
     return variables
 
 
@@ -116,5 +113,25 @@ def run(parsed: argparse.Namespace) -> int:
         path, program[:1] = sys.executable, [sys.executable, "-m", "levee"]
     if path is None:
         raise LeveeError(f"there is no program named {program[0]}.")
-    os.execve(path, program, {**os.environ, **environment(parsed)})
-    raise AssertionError("execve returned")
+    variables = environment(parsed)
+    _check_settings(parsed, variables)
+    try:
+        os.execve(path, program, {**os.environ, **variables})
+    except OSError as error:
+        raise LeveeError(f"{path} cannot be started: {error.strerror}.") from None
+
+
+def _check_settings(parsed: argparse.Namespace, variables: dict[str, str]) -> None:
+    """What the simulated GPU cannot use is said before the program starts, by the name under which it was given."""
+    os.environ.update(
+        {name: text for name, text in variables.items() if name.startswith("SIMGPU_")}
+    )
+    library = ctypes.CDLL(variables["SIMGPU_LIB"] + "/libsimgpu.so")
+    library.simgpu_settings_problem.restype = ctypes.c_char_p
+    problem = (library.simgpu_settings_problem() or b"").decode(errors="replace")
+    if not problem:
+        return
+    for option in _OPTIONS:
+        if getattr(parsed, option) is not None:
+            problem = problem.replace(f"SIMGPU_{option.upper()}: ", f"--{option}: ", 1)
+    raise LeveeError(problem)

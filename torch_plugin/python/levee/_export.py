@@ -95,9 +95,9 @@ def _tensorboard(facts: Any, recording: Path, out: Path, profiler: bool = False)
     # A second export replaces the first: TensorBoard would draw both event files as one zigzag line.
     for old in out.glob("events.out.tfevents.*") if out.is_dir() else ():
         old.unlink()
-    written = [Path(facts.write_scalars(str(out)))]
+    written = [Path(facts.write_scalars(os.fsencode(out)))]
     folder = out / "levee_view"
-    facts.write_view(str(folder), facts.label)
+    facts.write_view(os.fsencode(folder), facts.label)
     written += [folder / "view.json", folder / "view.bin"]
     if profiler:
         host = "".join(c if c.isalnum() else "_" for c in facts.host) or "host"
@@ -123,18 +123,21 @@ def _html(facts: Any, recording: Path, out: Path, detail: bool = False) -> list[
 def _chrome(facts: Any, recording: Path, out: Path, max_part_bytes: int = 100 << 20) -> list[Path]:
     _file(out)
     gzip = out.name.endswith(".gz")
-    return [Path(p) for p in facts.write_chrome(str(out), gzip=gzip, max_part_bytes=max_part_bytes)]
+    return [
+        Path(p)
+        for p in facts.write_chrome(os.fsencode(out), gzip=gzip, max_part_bytes=max_part_bytes)
+    ]
 
 
 def _perfetto(facts: Any, recording: Path, out: Path) -> list[Path]:
     _file(out)
-    facts.write_perfetto(str(out))
+    facts.write_perfetto(os.fsencode(out))
     return [out]
 
 
 def _memory_viz(facts: Any, recording: Path, out: Path, max_entries: int = 1_000_000) -> list[Path]:
     _file(out)
-    facts.write_memory_viz(str(out), max_entries=max_entries)
+    facts.write_memory_viz(os.fsencode(out), max_entries=max_entries)
     return [out]
 
 
@@ -219,7 +222,7 @@ def _events(recording: Path, path: Path, table_of: Callable[[dict[str, Any], str
         writer.write_table(table)
 
     try:
-        _recordings.core().event_batches(str(recording), on_batch)
+        _recordings.core().event_batches(os.fsencode(recording), on_batch)
     finally:
         if writer is not None:
             writer.close()

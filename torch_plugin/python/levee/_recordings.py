@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any, Iterable
 
@@ -45,7 +46,7 @@ def find(path: str | Path) -> list[Path]:
             raise LeveeError(f"There is no recording (*{TRACE_SUFFIX}) in the folder {path}.")
         return found
     if not path.exists():
-        raise LeveeError(f"There is no file {path}.")
+        raise LeveeError(f"There is no file or folder {path}.")
     return [path]
 
 
@@ -58,8 +59,9 @@ def load(path: str | Path, *, keep_blocks: bool = False, activity: bool = True) 
         raise LeveeError(f"{path} is a folder; name one recording in it.")
     if path.name.endswith(SAMPLES_SUFFIXES):
         return load_samples(path)
-    facts = core().open_trace(str(path), keep_blocks=keep_blocks, activity=activity)
-    facts.label = path.stem
+    facts = core().open_trace(os.fsencode(path), keep_blocks=keep_blocks, activity=activity)
+    # A name of bytes that are no text is shown with marks in their place.
+    facts.label = path.stem.encode(errors="replace").decode()
     return facts
 
 

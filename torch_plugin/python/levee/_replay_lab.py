@@ -15,6 +15,7 @@ from typing import Any, Callable, Sequence
 
 from levee import _format as fmt
 from levee import _packed, compare
+from levee._tables import Grid
 from levee._writing import write_whole
 from levee.errors import LeveeError
 
@@ -115,6 +116,12 @@ def open_input(text: str, *, device: int = -1, seed: int = 1, mflop_per_byte: fl
         return lab().read(_packed.contents(text), stem, device, mflop_per_byte)
     except LeveeError as error:
         sentence = str(error)
+        if sentence.startswith("line 1 is no op"):
+            # What is nothing else is taken for a CSV trace; this is not one either.
+            raise LeveeError(
+                f"{text} is no recording that can be replayed (a .levee file, a memory snapshot, a profiler trace or "
+                "a CSV of requests); levee replay --help describes each."
+            ) from None
         known = sentence.startswith((text, "There is no file", "This installation"))
         raise error if known else LeveeError(f"{text}: {sentence.rstrip('.')}.") from None
 
@@ -276,25 +283,20 @@ def as_json(replayed: Replayed) -> dict[str, Any]:
 
 
 def table(replayed: Replayed) -> Any:
-    """A rich table over the policies."""
-    from rich import box
-    from rich.table import Table
-
-    columns = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    columns.add_column("allocator")
-    for title in (
+    """A table over the policies, for rich."""
+    columns = Grid(
+        "allocator",
         "peak reserved",
         "/ live",
         "driver calls",
         "driver time",
         "emergencies",
         "failed",
-    ):
-        columns.add_column(title, justify="right")
+    )
     for result in replayed.results:
         seconds = result["driver_seconds"] + result["creation_seconds"]
         is_bound = result["policy"] == "bound"
-        columns.add_row(
+        columns.add(
             result["policy"],
             fmt.size(result["peak_reserved"]),
             f"{result['peak_reserved'] / replayed.live:.4f}",

@@ -7,6 +7,9 @@ from typing import Any
 
 from levee import _format as fmt
 from levee import _recordings
+from levee._launches import Launch, listing
+from levee._tables import Grid
+from levee.errors import LeveeError
 
 # Rows of the longer tables; the rest is counted in a last line.
 _MAX_ROWS = 12
@@ -25,35 +28,20 @@ def merge(paths: list[Path]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return [_recordings.report_of(facts) for facts in runs], merged
 
 
+def of_launch(launch: Launch) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The reports of its recordings; if there are several ranks, also who held up whom."""
+    if launch.problem:
+        raise LeveeError(launch.problem)
+    if launch.is_several:
+        return merge(launch.paths)
+    return [report(launch.paths[0])], None
+
+
 class Printer:
     """Lays reports out with rich. `console` decides about width and colour."""
 
     def __init__(self, console: Any):
-        from rich.table import Table
-
-        self._table_class = Table
         self.console = console
-
-    def _table(self, *columns: str, title: str | None = None) -> Any:
-        from rich import box
-
-        table = self._table_class(
-            box=box.SIMPLE_HEAD,
-            title=title,
-            title_justify="left",
-            title_style="bold",
-            pad_edge=False,
-        )
-        for i, column in enumerate(columns):
-            table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
-        return table
-
-    @staticmethod
-    def _row(table: Any, *cells: Any) -> None:
-        """Adds a row; names of the user's are text, not markup."""
-        from rich.text import Text
-
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
 
     @staticmethod
     def _styled(markup: str) -> Any:
@@ -76,6 +64,9 @@ class Printer:
 
     def run(self, report: dict[str, Any], full: bool = False) -> None:
         self._source(report)
+        if not report["completeness"]["has_memory"]:
+            self._line("No device memory was used in what was recorded.", "bold")
+            return
         for device in report["devices"]:
             if device["peak_reserved_bytes"] or len(report["devices"]) == 1:
                 self._device(report, device)
@@ -112,23 +103,20 @@ class Printer:
             title += f": {device['name']}"
         if device["total_bytes"]:
             title += f", {fmt.size(device['total_bytes'])}"
-        table = self._table("memory", "peak", "at the end", title=title)
-        self._row(
-            table,
+        table = Grid("memory", "peak", "at the end", title=title)
+        table.add(
             self._styled("[red]reserved[/red] from the device"),
             fmt.size(device["peak_reserved_bytes"]),
             fmt.size(device["end_reserved_bytes"]),
         )
-        self._row(
-            table,
+        table.add(
             self._styled("[blue]allocated[/blue] by the program"),
             fmt.size(device["peak_allocated_bytes"]),
             fmt.size(device["end_allocated_bytes"]),
         )
         if device["peak_active_bytes"] != device["peak_allocated_bytes"]:
-            self._row(table, "active (waiting included)", fmt.size(device["peak_active_bytes"]), "")
-        self._row(
-            table,
+            table.add("active (waiting included)", fmt.size(device["peak_active_bytes"]), "")
+        table.add(
             self._styled("[bold]reserved / in use, at the peaks[/bold]"),
             fmt.ratio(device["ratio"]),
             "",
@@ -159,7 +147,7 @@ class Printer:
         done = [i for i, ok in enumerate(steps["is_complete"]) if ok] or list(range(steps["count"]))
         durations = sorted(steps["duration_ns"][i] for i in done)
         median = durations[len(durations) // 2]
-        line = f"Steps: {steps['count']}, median {fmt.duration(median)}, slowest {fmt.duration(durations[-1])}"
+        line = f"Steps: {steps['ended']}, median {fmt.duration(median)}, slowest {fmt.duration(durations[-1])}"
         if not report["source"]["is_sampled"]:
             warm = steps["after_warm_up"]
             calls = sum(steps["memory_calls"])
@@ -184,7 +172,7 @@ class Printer:
         )[:5]
         if not worst:
             return
-        table = self._table(
+        table = Grid(
             "costliest steps",
             "duration",
             "driver memory calls",
@@ -194,8 +182,7 @@ class Printer:
         )
         peaks = [device["peak_reserved_bytes"] for device in steps["devices"]]
         for i in worst:
-            self._row(
-                table,
+            table.add(
                 f"step {steps['number'][i]}",
                 fmt.duration(steps["duration_ns"][i]),
                 fmt.count(steps["memory_calls"][i]),
@@ -259,12 +246,9 @@ class Printer:
                 len(rows) == 1 and rows[0]["origin"].startswith(("no stack", "outside"))
             ):
                 continue
-            table = self._table(
-                f"held at the allocated peak, by {name}", "bytes", "share", "blocks"
-            )
+            table = Grid(f"held at the allocated peak, by {name}", "bytes", "share", "blocks")
             for row in rows[:5]:
-                self._row(
-                    table,
+                table.add(
                     row["origin"],
                     fmt.size(row["bytes"]),
                     fmt.share(row["bytes"], peak),
@@ -272,12 +256,11 @@ class Printer:
                 )
             self.console.print(table)
         if device["pins"] and device["pins"][0]["pinned_bytes"] >= 16 << 20:
-            table = self._table(
+            table = Grid(
                 "long-lived blocks on otherwise empty pages", "blocks", "bytes", "pages kept"
             )
             for pin in device["pins"][:5]:
-                self._row(
-                    table,
+                table.add(
                     pin["origin"],
                     fmt.count(pin["blocks"]),
                     fmt.size(pin["block_bytes"]),
@@ -289,10 +272,9 @@ class Printer:
         calls = report["driver"]["by_call"]
         if not calls:
             return
-        table = self._table("driver call", "calls", "time", "mean")
+        table = Grid("driver call", "calls", "time", "mean")
         for row in sorted(calls, key=lambda r: -r["ns"])[:_MAX_ROWS]:
-            self._row(
-                table,
+            table.add(
                 row["call"],
                 fmt.count(row["calls"]),
                 fmt.duration(row["ns"]),
@@ -312,12 +294,9 @@ class Printer:
         rows = [row for row in report["phases"] if row["allocations"] or row["peak_rise_bytes"]]
         if not rows:
             return
-        table = self._table(
-            "phase", "entered", "time", "peak", "rise within", "driver", "emergencies"
-        )
+        table = Grid("phase", "entered", "time", "peak", "rise within", "driver", "emergencies")
         for row in rows[:_MAX_ROWS]:
-            self._row(
-                table,
+            table.add(
                 row["path"],
                 fmt.count(row["entries"]),
                 fmt.duration(row["total_ns"]),
@@ -337,11 +316,20 @@ class Printer:
         for note in report["notes"][:_MAX_ROWS]:
             self._line(f"  note at {fmt.duration(note['time_ns'])}: {note['text']}")
 
+    # Several runs --------------------------------------------------------------------------------
+
+    def launches(self, launches: list[Launch], folder: Path) -> None:
+        for item in listing(launches, folder):
+            if isinstance(item, str):
+                self._line(item)
+            else:
+                self.console.print(item)
+
     # Several ranks -------------------------------------------------------------------------------
 
     def ranks(self, merged: dict[str, Any]) -> None:
         self._line(merged["verdict"], "bold")
-        table = self._table(
+        table = Grid(
             "rank",
             "peak reserved",
             "peak allocated",
@@ -351,8 +339,7 @@ class Printer:
             "cost to all",
         )
         for rank in merged["ranks"]:
-            self._row(
-                table,
+            table.add(
                 rank["label"],
                 fmt.size(rank["peak_reserved_bytes"]),
                 fmt.size(rank["peak_allocated_bytes"]),
@@ -364,12 +351,9 @@ class Printer:
         self.console.print(table)
         steps = merged["worst_steps"][:5]
         if steps:
-            table = self._table(
-                "costliest shared steps", "waited for", "its allocator", "next slowest"
-            )
+            table = Grid("costliest shared steps", "waited for", "its allocator", "next slowest")
             for step in steps:
-                self._row(
-                    table,
+                table.add(
                     f"step {step['step']}",
                     # Growth that all ranks have alike is nobody's stall.
                     (

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import webbrowser
 from pathlib import Path
 from typing import Any
 
-from levee import _export, _recordings
+from levee import _export
+from levee import _format as fmt
+from levee import _launches, _recordings
 from levee.errors import LeveeError
 
 
@@ -26,11 +29,19 @@ def _add_report(subparsers: Any) -> None:
     p = subparsers.add_parser(
         "report",
         help="what happened to memory in a recording, and why",
-        description="Peaks, emergencies with cause and cost, storms, steps, driver calls, advice. A folder with "
-        "the recordings of several ranks is merged: which rank holds the others up.",
+        description="Peaks, emergencies with cause and cost, storms, steps, driver calls, advice. The ranks of one "
+        "launch in a folder are merged: which rank holds the others up. A folder with several runs is listed, newest "
+        "first.",
     )
     p.add_argument(
         "recording", type=Path, help="a .levee file, a samples file, or a folder of them"
+    )
+    p.add_argument(
+        "--run",
+        type=int,
+        dest="number",
+        metavar="N",
+        help="the whole report of one of several runs in the folder: its number in the list, 1 for the newest",
     )
     p.add_argument("--json", action="store_true", help="print everything as JSON")
     p.add_argument("--full", action="store_true", help="list every emergency")
@@ -41,21 +52,27 @@ def _add_report(subparsers: Any) -> None:
 def _report(options: argparse.Namespace) -> int:
     from levee import _report as reports
 
-    paths = _recordings.find(options.recording)
-    merged: dict[str, Any] | None = None
-    if len(paths) > 1:
-        found, merged = reports.merge(paths)
-    else:
-        found = [reports.report(paths[0])]
+    launches = [_launches.Launch([options.recording])]
+    if options.recording.is_dir() or not options.recording.exists():
+        launches = _launches.group(_recordings.find(options.recording))
+    if options.number is not None:
+        if not 1 <= options.number <= len(launches):
+            there = fmt.counted(len(launches), "run is", "runs are")
+            raise LeveeError(f"--run {options.number}: {there} in {options.recording}.")
+        launches = [launches[options.number - 1]]
     if options.json:
-        out: Any = found[0] if merged is None else {"merged": merged, "ranks": found}
-        json.dump(out, sys.stdout, ensure_ascii=False)
+        runs = [_as_json(launch) for launch in launches]
+        json.dump(runs[0] if len(runs) == 1 else {"runs": runs}, sys.stdout, ensure_ascii=False)
         print()
         return 0
     from rich.console import Console
 
     console = Console(width=options.width, soft_wrap=False)
     printer = reports.Printer(console)
+    if len(launches) > 1:
+        printer.launches(launches, options.recording)
+        return 0
+    found, merged = reports.of_launch(launches[0])
     if merged is not None:
         printer.ranks(merged)
     for i, report in enumerate(found):
@@ -63,6 +80,13 @@ def _report(options: argparse.Namespace) -> int:
             console.rule(style="dim")
         printer.run(report, full=options.full)
     return 0
+
+
+def _as_json(launch: _launches.Launch) -> Any:
+    from levee import _report as reports
+
+    found, merged = reports.of_launch(launch)
+    return found[0] if merged is None else {"merged": merged, "ranks": found}
 
 
 def _add_timeline(subparsers: Any) -> None:
@@ -146,7 +170,7 @@ def _dump(options: argparse.Namespace) -> int:
     if not options.recording.is_file():
         raise LeveeError(f"There is no file {options.recording}.")
     _recordings.core().dump_trace(
-        str(options.recording),
+        os.fsencode(options.recording),
         sys.stdout.write,
         max_lines=options.lines,
         header=not options.no_header,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -97,7 +98,9 @@ def write_page(facts: Any, out: str | Path, title: str = "", detail: bool = Fals
     if out.is_dir():
         raise LeveeError(f"Cannot write {out}: it is a folder.")
     with tempfile.TemporaryDirectory(prefix="levee-view-") as folder:
-        facts.write_view(folder, title or facts.label, 0 if detail else MAX_DETAIL_SAMPLES)
+        facts.write_view(
+            os.fsencode(folder), title or facts.label, 0 if detail else MAX_DETAIL_SAMPLES
+        )
         index = json.loads((Path(folder) / "view.json").read_text(encoding="utf-8"))
         data = (Path(folder) / "view.bin").read_bytes()
     return write_whole(out, page(index, data, f"{title or facts.label} – levee"))

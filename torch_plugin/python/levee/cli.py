@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
 from typing import Sequence
 
@@ -54,7 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = argparse.Namespace(command="bench", version=False, rest=list(arguments[1:]))
         parsed.run = _cli_bench_run
     else:
-        parsed = parser.parse_args(arguments)
+        parsed, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            # The usage of the command that was meant, not that of levee.
+            commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+            asked: argparse.ArgumentParser = commands.choices.get(parsed.command, parser)
+            asked.error(f"there is no option {unknown[0]}; {asked.prog} --help lists them")
     if parsed.version:
         from levee import _cli_env
 
@@ -63,16 +70,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command is None:
         parser.print_help()
         return 2
+    if parsed.command != "run":
+        _print_any_text()
     try:
-        return int(parsed.run(parsed) or 0)
+        code = int(parsed.run(parsed) or 0)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except LeveeError as error:
-        print(f"levee: {error}", file=sys.stderr)
+        _say(str(error))
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `levee report … | head`
-        sys.stderr.close()
-        return 1
+    except OSError as error:
+        if parsed.command == "run":
+            raise  # the program's own
+        return _without_output(error)
+
+
+def _without_output(error: OSError) -> int:
+    """Nobody takes what is printed (`levee report … | head`), or there is no room for it."""
+    # Python flushes at exit; what is left must not be complained about again there.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        _say(f"the output cannot be written: {error.strerror or error}.")
+    return 1
+
+
+def _say(sentence: str) -> None:
+    if sys.stderr is not None:
+        print(f"levee: {sentence}", file=sys.stderr)
+
+
+def _print_any_text() -> None:
+    """Names of files are bytes: what the terminal's encoding lacks must not end a report."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+            stream.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -18,4 +19,7 @@ def say(sentence: str) -> None:
     if sentence in _said or os.environ.get("LOCAL_RANK", "0") != "0":
         return
     _said.add(sentence)
-    print(f"levee: {sentence}", file=sys.stderr, flush=True)
+    # Whoever cannot be told must not be harmed by it either.
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(f"levee: {sentence}", file=sys.stderr, flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def install(**options: Any) -> str | None:
     _apply(core, options, library_names)
     torch = _import_torch()
     _check_process(torch)
+    _check_trace_place(core)
     core.start()
     if _fitting_door(torch, chosen["door"]) == "torch":
         _enter_main_door()
@@ -99,6 +101,27 @@ def _say_what_came_too_late(core: Any, options: dict[str, Any], library_names: l
     ]
     if late:
         say(f"already installed; {', '.join(late)} cannot be changed any more.")
+
+
+def _check_trace_place(core: Any) -> None:
+    """Says at the start, and not at the first allocation, that there can be no recording where somebody wants it."""
+    wanted = core.get_option("trace")
+    if not wanted or core.get_option("record") in ("", "0", "false"):
+        return
+    folder = wanted if wanted.endswith("/") or os.path.isdir(wanted) else os.path.dirname(wanted)
+    if "%" in folder:
+        return  # only the recorder knows what it stands for
+    folder = folder or "."
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        core.set_option("record", "0")
+        say(
+            f"recording is off: nothing can be written in {folder}: {error.strerror}. The program goes on; "
+            "set LEVEE_TRACE to a place that can be written."
+        )
 
 
 # ---- The process ---------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def _after_optimizer_step(*_: object) -> None:
     # is broken for it.
     if torch.compiler.is_compiling() or _marks_by_hand:
         return
-    _core.mark_step()
+    _core.end_step()
 
 
 def attach(core: Any, steps: bool) -> None:
