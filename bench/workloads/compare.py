@@ -54,6 +54,7 @@ class Run:
     error: str = ""
     steps_done: int = 0
     files: dict[str, Path] = field(default_factory=dict)
+    process: subprocess.Popen[str] | None = None
 
     @property
     def name(self) -> str:
@@ -167,11 +168,14 @@ def execute(run: Run, options: argparse.Namespace, simulated: bool, advance) -> 
     environment = dict(os.environ)
     if run.allocator == "levee":
         run.files["trace"] = options.out / f"{run.name}.levee"
+        # A recording is never written over another: what an earlier bench left would be reported as this one's.
+        run.files["trace"].unlink(missing_ok=True)
         environment["LEVEE_TRACE"] = str(run.files["trace"].resolve())
     with run.files["log"].open("w") as log:
         process = subprocess.Popen(
             line, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
         )
+        run.process = process
         assert process.stdout is not None
         for text in process.stdout:
             if text.startswith("step "):
@@ -233,7 +237,15 @@ def run_all(runs: list[Run], options: argparse.Namespace, simulated: bool, title
             state = run.error or ("finished" if run.result["finished"] else "out of memory")
             progress.console.print(f"  {run.name}: {state}, {time.monotonic() - began:.0f} s")
 
-        list(pool.map(one, runs))
+        try:
+            list(pool.map(one, runs))
+        except KeyboardInterrupt:
+            # Neither the runs that wait nor those that go on are wanted any more.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for run in runs:
+                if run.process is not None and run.process.poll() is None:
+                    run.process.terminate()
+            raise
 
 
 def gib(value: int | None) -> str:

@@ -18,10 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Calls that take memory from the device or give it back, or change what is mapped where.
+# Calls that take memory or addresses from the device or give them back, or change what is mapped where: what a
+# report counts as driver memory calls (`is_memory_call` in allocator/analysis).
 MEMORY_CALLS = (
     "cudaMalloc",
     "cudaFree",
+    "cuMemAddressReserve",
+    "cuMemAddressFree",
     "cuMemCreate",
     "cuMemRelease",
     "cuMemMap",

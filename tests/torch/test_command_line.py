@@ -346,7 +346,9 @@ def test_env_prints_what_is_in_force(run) -> None:
             "PYTORCH_ALLOC_CONF": "backend:native",
         },
     ).ok()
-    assert "page_size = 32MiB" in ran.out
+    rows = [line for line in ran.out.splitlines() if " = " in line and "LEVEE_" in line]
+    assert ["page_size", "=", "32MiB"] in [row.split()[:3] for row in rows]
+    assert len({row.index("LEVEE_") for row in rows}) == 1, "columns are aligned"
     assert "LEVEE_SLACKK is not a variable of levee" in ran.out
     assert "backend in PYTORCH_ALLOC_CONF has no meaning" in ran.out
     assert "main door for PyTorch" in ran.out and "plain door" in ran.out

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,7 +47,7 @@ def test_runs_that_have_nothing_to_do_with_each_other_are_listed_and_not_merged(
     code, out, err = levee("report", tmp_path, "--width", 120)
     assert code == 0, err
     assert out.startswith("4 runs in ") and "holds the others up" not in out
-    rows = [line.split() for line in out.splitlines() if ".levee" in line and line[0].isdigit()]
+    rows = [line.split() for line in out.splitlines() if ".levee" in line][:4]
     assert [row[0] for row in rows] == ["1", "2", "3", "4"]
     assert "job2-rank0.levee (4 ranks)" in " ".join(rows[0])  # the newest first
     assert "job1-rank0.levee (4 ranks)" in " ".join(rows[1])
@@ -296,3 +298,58 @@ def test_the_benchmark_counts_in_words_and_makes_one_folder_for_tensorboard(
     assert capfd.readouterr() == ("", "")
     assert sorted(f.name for f in (tmp_path / "logs").iterdir()) == ["decoder-levee", "lora-levee"]
     assert all((tmp_path / "logs" / run.name / "levee_view").is_dir() for run in runs)
+
+
+def test_a_second_benchmark_shows_its_own_recordings(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from bench.workloads import compare
+
+    options = compare.parser().parse_args(["--out", str(tmp_path)])
+    run = compare.Run("decoder", "levee")
+    (tmp_path / "decoder-levee.levee").write_text("of an earlier one")
+    script = "import os, pathlib; pathlib.Path(os.environ['LEVEE_TRACE']).touch(exist_ok=False)"
+    plan = compare.command
+
+    def command(run, options, simulated):
+        plan(run, options, simulated)
+        return [sys.executable, "-c", script]
+
+    monkeypatch.setattr(compare, "command", command)
+    compare.execute(run, options, True, lambda n: None)
+    assert (tmp_path / "decoder-levee.levee").read_text() == "", run.error
+
+
+def test_an_interrupted_benchmark_starts_no_further_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from bench.workloads import compare
+
+    options = compare.parser().parse_args(["--out", str(tmp_path), "--jobs", "1"])
+    runs = [compare.Run("decoder", name) for name in ("native", "expandable", "levee")]
+    started = []
+
+    def execute(run, options, simulated, advance):
+        started.append(run.allocator)
+        run.error = "interrupted"
+        _thread.interrupt_main()
+        time.sleep(0.5)  # the main thread takes the others back meanwhile
+
+    monkeypatch.setattr(compare, "execute", execute)
+    with pytest.raises(KeyboardInterrupt):
+        compare.run_all(runs, options, True, "whole GPU")
+    assert started == ["native"]
+
+
+def test_the_benchmark_says_each_place_once(traces, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from bench.workloads import compare
+
+    options = compare.parser().parse_args(
+        ["--out", str(tmp_path), "--tensorboard", str(tmp_path / "t b")]
+    )
+    run = compare.Run("lora", "levee", result={})
+    run.files["trace"] = traces["calm"]
+    compare.show_places(options, [tmp_path / "reserved.html", tmp_path / "reserved.png"], [run])
+    out = capfd.readouterr().out
+    for word in ("results.json", "reserved.html", "reserved.png", "--logdir", " report "):
+        assert out.count(word) == 1, (word, out)
+    assert f"--logdir '{tmp_path / 't b'}'" in out

@@ -43,10 +43,9 @@ enum class EventKind : std::uint8_t {
   kWaitInserted = 16,  ///< a: lane waited for; lane: the stream that waits; b: bytes handed over
   kPhasePush = 17,     ///< context: interned name; per thread, properly nested
   kPhasePop = 18,      ///< context: interned name
-  kStepMark = 19,  ///< a: number; b 0: the step of that number begins; b 1: it ends, and the next
-                   ///< one begins
-  kCounters = 20,  ///< a: reserved bytes; b: allocated bytes; lane: device; a checkpoint for
-                   ///< readers that skip
+  kStepMark = 19,      ///< a: number of the step that begins (b = 0) or ends (b = 1)
+  kCounters = 20,      ///< a: reserved bytes; b: allocated bytes; lane: device; a checkpoint for
+                       ///< readers that skip
   kKernel =
       21,  ///< a: duration in ns; b: correlation id; context: interned name; lane. time: its start
   kMemcpy = 22,       ///< a: duration in ns; b: bytes; aux: cudaMemcpyKind; lane

@@ -255,7 +255,7 @@ TEST_F(ProcessRuntimeTest, StepsReachTheAllocators) {
   Allocator& allocator = **runtime.allocator(DeviceId{0});
   runtime.mark_step();
   runtime.end_step();
-  EXPECT_THAT(recorder_.lines, ElementsAre("step 1", "end of step 2"));
+  EXPECT_THAT(recorder_.lines, ElementsAre("device 0", "step 1", "end of step 2"));
   EXPECT_EQ(allocator.stats().num_steps, 2);
 }
 

@@ -116,6 +116,10 @@ def _become_python(command: list[str]) -> None:
     if not settings.is_disabled():
         os.environ[_autostart.STRICT] = str(os.getpid())
     options = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    for name, value in sys._xoptions.items():  # of which it passes on those that it knows
+        option = f"-X{name}" if value is True else f"-X{name}={value}"
+        if option not in options:
+            options.append(option)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # closed by whoever started this
             stream.flush()
@@ -134,7 +138,9 @@ def _set_environment(parsed: argparse.Namespace) -> None:
             raise LeveeError(f"-o {text} is not of the form NAME=VALUE.")
         chosen[name] = value
     if parsed.trace is not None:
-        chosen["trace"] = os.path.abspath(parsed.trace)
+        # A slash at the end says that it is a folder, whether it is there yet or not.
+        is_folder = parsed.trace.endswith("/")
+        chosen["trace"] = os.path.abspath(parsed.trace) + ("/" if is_folder else "")
     if parsed.no_record:
         chosen["record"] = "0"
     if parsed.stacks:

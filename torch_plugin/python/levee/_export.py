@@ -152,7 +152,7 @@ def _parquet(facts: Any, recording: Path, out: Path) -> list[Path]:
     about = {
         b"levee.format": b"levee-parquet",
         b"levee.version": b"1",
-        b"levee.recording": str(recording).encode(),
+        b"levee.recording": os.fsencode(recording),
         b"levee.host": facts.host.encode(),
         b"levee.pid": str(facts.pid).encode(),
         b"levee.rank": str(facts.rank).encode(),
@@ -183,10 +183,11 @@ def _parquet(facts: Any, recording: Path, out: Path) -> list[Path]:
     try:
         names = list(_recordings.core().TABLES)
         for name in names:
-            parquet.write_table(
-                table_of(facts.table(name), name), part / f"{name}.parquet", compression="zstd"
-            )
-        _events(recording, part / "events.parquet", table_of)
+            # By an open file: a path has to be text there.
+            with (part / f"{name}.parquet").open("wb") as file:
+                parquet.write_table(table_of(facts.table(name), name), file, compression="zstd")
+        with (part / "events.parquet").open("wb") as file:
+            _events(recording, file, table_of)
         part.chmod(0o755)
         if out.is_dir():
             for file in sorted(part.iterdir()):
@@ -201,7 +202,7 @@ def _parquet(facts: Any, recording: Path, out: Path) -> list[Path]:
     return [out / f"{name}.parquet" for name in (*names, "events")]
 
 
-def _events(recording: Path, path: Path, table_of: Callable[[dict[str, Any], str], Any]) -> None:
+def _events(recording: Path, file: Any, table_of: Callable[[dict[str, Any], str], Any]) -> None:
     """Every raw event: what analyses of tomorrow start from. Written in batches, so memory stays small."""
     import pyarrow
     import pyarrow.parquet as parquet
@@ -218,7 +219,7 @@ def _events(recording: Path, path: Path, table_of: Callable[[dict[str, Any], str
         ]
         table = table.cast(pyarrow.schema(plain, table.schema.metadata))
         if writer is None:
-            writer = parquet.ParquetWriter(path, table.schema, compression="zstd")
+            writer = parquet.ParquetWriter(file, table.schema, compression="zstd")
         writer.write_table(table)
 
     try:

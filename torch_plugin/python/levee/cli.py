@@ -104,7 +104,9 @@ def _say(sentence: str) -> None:
 
 
 def _print_any_text() -> None:
-    """Names of files are bytes: what the terminal's encoding lacks must not end a report."""
+    """Names of files are bytes: what the terminal's encoding lacks must not end a report. Nor must a closed output."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
