@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from under_levee import LEVEE_RUN, environment, has_gpu, launch
+from under_levee import environment, has_gpu, launch
 
 TRAIN = """
 import torch

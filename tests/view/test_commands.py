@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import json
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -326,12 +326,21 @@ def test_an_interrupted_benchmark_starts_no_further_run(tmp_path, monkeypatch):
     options = compare.parser().parse_args(["--out", str(tmp_path), "--jobs", "1"])
     runs = [compare.Run("decoder", name) for name in ("native", "expandable", "levee")]
     started = []
+    taken_back = threading.Event()
+    shutdown = compare.ThreadPoolExecutor.shutdown
+
+    def note_shutdown(pool, *arguments, **options):
+        # The one after the interruption does not wait, the one at the end of the block does.
+        shutdown(pool, *arguments, **options)
+        taken_back.set()
+
+    monkeypatch.setattr(compare.ThreadPoolExecutor, "shutdown", note_shutdown)
 
     def execute(run, options, simulated, advance):
         started.append(run.allocator)
         run.error = "interrupted"
         _thread.interrupt_main()
-        time.sleep(0.5)  # the main thread takes the others back meanwhile
+        assert taken_back.wait(60)
 
     monkeypatch.setattr(compare, "execute", execute)
     with pytest.raises(KeyboardInterrupt):
