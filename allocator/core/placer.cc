@@ -447,7 +447,8 @@ Block Placer::take_back_object(DeviceAddr addr, SmallHeap::Object object) {
   if (Chunk* chunk = pool.small.free_object(object, state_.streams.stamp_now(slab.stream))) {
     give_back_chunk(pool, chunk);
   }
-  if (pool.live_count == 0) bury_if_dead(pool);
+  if (pool.live_count == 0 && pool.is_released) [[unlikely]]
+    bury_if_dead(pool);
   return block;
 }
 
@@ -511,7 +512,8 @@ void Placer::release_block(BlockRecord* block, std::span<const Stamp> stamps) {
     }
   }
   state_.block_records.destroy(block);
-  if (pool.live_count == 0) bury_if_dead(pool);
+  if (pool.live_count == 0 && pool.is_released) [[unlikely]]
+    bury_if_dead(pool);
 }
 
 Status Placer::record_use(DeviceAddr addr, StreamIndex stream) {

@@ -522,7 +522,11 @@ std::uint64_t Space::give_whole(const Zone& zone, std::uint64_t unit, std::uint6
     unit += units;
     page.live_bytes = 0;
     page.owner = ZoneIndex{};
-    page.stamps.add_all(stamps);
+    if (stamps.size() == 1) {
+      page.stamps.add(stamps[0]);
+    } else {
+      page.stamps.add_all(stamps);
+    }
     if (!is_lendable_if_free(page)) [[unlikely]]
       bound += units;
     if (page.slot_count > lone) on_change(index, page, zone, shown);

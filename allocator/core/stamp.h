@@ -51,10 +51,6 @@ class StampSet {
     stamps_.push_back(stamp);
   }
   void add_all(std::span<const Stamp> others) {
-    if (others.size() == 1 && stamps_.empty()) {  // of a page whose last owner covered it
-      stamps_.push_back(others[0]);
-      return;
-    }
     for (Stamp stamp : others) add(stamp);
   }
   void clear() { stamps_.clear(); }

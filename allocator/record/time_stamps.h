@@ -55,7 +55,9 @@ class TickSource {
   std::uint64_t read() const {
     if (ahead_ == nullptr) return read_ticks();
     const auto ahead = static_cast<double>(__atomic_load_n(ahead_, __ATOMIC_RELAXED));
-    return (read_ticks() + static_cast<std::uint64_t>(ahead * ticks_per_ns_)) | kTickStamp;
+    // By way of a signed number, for which the processor has an instruction.
+    const auto ticks_ahead = static_cast<std::int64_t>(ahead * ticks_per_ns_);
+    return (read_ticks() + static_cast<std::uint64_t>(ticks_ahead)) | kTickStamp;
   }
 
  private:

@@ -271,6 +271,19 @@ TEST_F(DeferredTest, TheBoundKeepsUpWithBytesBesideSlots) {
   EXPECT_EQ(runs().longest(), 8_MiB);
 }
 
+TEST_F(DeferredTest, TheBoundCountsSlotsOnBothSidesOfBytesThatComeBack) {
+  space_.occupy(alias_, core::Run{2_MiB, 1_MiB}, kPool);
+  space_.occupy(alias_, core::Run{3_MiB, 1_MiB}, kPool);
+  EXPECT_EQ(runs().longest(), 4_MiB) << "slots 2 and 3";
+  space_.vacate(alias_, core::Run{3_MiB, 1_MiB}, stamp_);
+  EXPECT_TRUE(runs().may_have(5_MiB)) << "and half of slot 1 before them";
+  space_.occupy(alias_, core::Run{3_MiB, 3_MiB}, kPool);
+  EXPECT_EQ(runs().longest(), 2_MiB);
+  space_.vacate(alias_, core::Run{2_MiB, 1_MiB}, stamp_);
+  EXPECT_TRUE(runs().may_have(3_MiB)) << "half of slot 1 behind slot 0";
+  EXPECT_EQ(runs().longest(), 3_MiB);
+}
+
 using DeferredDeathTest = DeferredTest;
 
 TEST_F(DeferredDeathTest, BytesOfAPageThatAnotherZoneOwnsAreNotTaken) {
