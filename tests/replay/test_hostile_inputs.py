@@ -265,3 +265,9 @@ def test_memory_stays_within_a_constant_of_the_file(tmp_path: Path) -> None:
         preexec_fn=limit,
     )
     assert done.returncode == 2 and "is no memory snapshot" in done.stderr, done.stderr
+
+
+def test_what_is_no_recording_at_all_is_told_so(tmp_path: Path, levee: Any) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("import torch\n")
+    refused(levee, path, "is no recording that can be replayed", "levee replay --help")

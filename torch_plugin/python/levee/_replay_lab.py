@@ -116,7 +116,7 @@ def open_input(text: str, *, device: int = -1, seed: int = 1, mflop_per_byte: fl
         return lab().read(_packed.contents(text), stem, device, mflop_per_byte)
     except LeveeError as error:
         sentence = str(error)
-        if sentence.startswith("line 1 is no op"):
+        if sentence.startswith("line 1 is no op") and not name.endswith(".csv"):
             # What is nothing else is taken for a CSV trace; this is not one either.
             raise LeveeError(
                 f"{text} is no recording that can be replayed (a .levee file, a memory snapshot, a profiler trace or "
