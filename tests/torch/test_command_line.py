@@ -438,6 +438,30 @@ def test_run_works_without_the_start_up_hook(run, tmp_path: Path) -> None:
     assert "program.py" in dump and "_cli_run.py" not in dump
 
 
+def test_a_program_with_an_allocator_of_its_own_keeps_it_and_is_told(run, tmp_path: Path) -> None:
+    source = tmp_path / "own.c"
+    source.write_text(
+        "#include <stddef.h>\n"
+        "int cudaMalloc(void**, size_t);\nint cudaFree(void*);\n"
+        "void* own_alloc(size_t n, int d, void* s) { void* p = 0; cudaMalloc(&p, n); return p; }\n"
+        "void own_free(void* p, size_t n, int d, void* s) { cudaFree(p); }\n"
+    )
+    library = tmp_path / "own.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    program = f"""
+import torch
+own = torch.cuda.memory.CUDAPluggableAllocator({str(library)!r}, "own_alloc", "own_free")
+torch.cuda.memory.change_current_allocator(own)
+print(torch.ones(1000, device="cuda").shape, torch.cuda.get_allocator_backend())
+import levee
+print(levee.is_installed())
+"""
+    ran = run(program, python=LEVEE_RUN)
+    assert ran.ok().out.split() == ["torch.Size([1000])", "pluggable", "False"]
+    (line,) = [line for line in ran.levee_lines() if "another allocator" in line]
+    assert "serves none" in line
+
+
 def test_sim_finds_levee_in_an_environment_that_is_not_activated() -> None:
     ran = launch(
         [sys.executable, "-m", "levee", "sim", "--", "levee", "--version"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import os
 import tempfile
 from pathlib import Path
@@ -62,6 +63,7 @@ def install(**options: Any) -> str | None:
         _enter_plain_door(torch)
         entered = "plain"
     _door = entered
+    _notice_another_allocator(torch)
     _start_marks(core, chosen)
     atexit.register(_flush_at_exit, core)
     _announce(torch, entered)
@@ -270,6 +272,25 @@ def _start_marks(core: Any, chosen: dict[str, Any]) -> None:
         _torch.observe_phases()
     if chosen["kernels"]:
         marks.start_kernels()
+
+
+def _notice_another_allocator(torch: Any) -> None:
+    """PyTorch lets a program put its own allocator in levee's place, until the first tensor; that is said."""
+    original = torch.cuda.memory.change_current_allocator
+
+    @functools.wraps(original)
+    def change_current_allocator(allocator: Any) -> None:
+        global _door
+        original(allocator)
+        _door = None
+        say(
+            "the program has put another allocator in (torch.cuda.memory.change_current_allocator): levee serves none "
+            "of its CUDA memory."
+        )
+
+    for module in (torch.cuda.memory, torch.cuda):
+        if getattr(module, "change_current_allocator", None) is original:
+            module.change_current_allocator = change_current_allocator
 
 
 def _flush_at_exit(core: Any) -> None:
