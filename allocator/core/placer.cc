@@ -10,7 +10,6 @@ namespace levee::core {
 using device::UseKind;
 
 namespace {
-constexpr std::uint32_t kSlabUnits = static_cast<std::uint32_t>(kSlabBytes.value / 512);
 
 Placer::Served miss() {
   return {};

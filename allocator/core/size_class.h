@@ -20,6 +20,7 @@ inline constexpr Bytes kSlabLimit = 16_KiB;  ///< largest block that comes from 
 inline constexpr Bytes kSmallLimit =
     1_MiB;  ///< largest block that shares a page with small ones only
 inline constexpr Bytes kSlabBytes = 64_KiB;
+inline constexpr std::uint32_t kSlabUnits = static_cast<std::uint32_t>(kSlabBytes.value / 512);
 inline constexpr Bytes kChunkBytes = 2_MiB;  ///< page that small blocks are packed into
 /// Larger requests are refused before any arithmetic: no device has that much (and event.h cannot
 /// record it).

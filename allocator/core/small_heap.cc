@@ -5,9 +5,6 @@
 #include "allocator/base/check.h"
 
 namespace levee::core {
-namespace {
-constexpr std::uint32_t kSlabUnits = static_cast<std::uint32_t>(kSlabBytes.value / 512);
-}
 
 SmallHeap::~SmallHeap() {
   // Slabs hold nothing of their own and go with the memory of their records.

@@ -10,10 +10,6 @@ using device::Native;
 using device::sim::CallKind;
 using device::sim::Fault;
 
-Fault fail_always(CallKind kind, Native status = Native::kOutOfMemory) {
-  return Fault::fail_every(kind, 1, status);
-}
-
 class PageWorkFaults : public testing::Test {
  protected:
   explicit PageWorkFaults(Config config = {}) : rig_(256_MiB, config) {}

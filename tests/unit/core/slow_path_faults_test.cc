@@ -9,10 +9,6 @@ using device::Native;
 using device::sim::CallKind;
 using device::sim::Fault;
 
-Fault fail_always(CallKind kind, Native status = Native::kOutOfMemory) {
-  return Fault::fail_every(kind, 1, status);
-}
-
 Config config_of(double slack, StitchMode mode = StitchMode::kAlias) {
   Config config;
   config.slack = slack;

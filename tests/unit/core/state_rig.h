@@ -15,6 +15,11 @@
 
 namespace levee::core {
 
+inline device::sim::Fault fail_always(device::sim::CallKind kind,
+                                      device::Native status = device::Native::kOutOfMemory) {
+  return device::sim::Fault::fail_every(kind, 1, status);
+}
+
 class StateRig {
  public:
   explicit StateRig(Bytes capacity = 256_MiB, Config config = {},
