@@ -4,9 +4,10 @@
 // (random sizes and lifetimes in a full memory) would pay for ever, since no combination of pages
 // comes back. The guard measures which share of the time that passes goes into mapping pages again,
 // in *windows* of a step or more (`Age`: four turnovers of memory where steps are not marked) and a
-// tenth of a second or more. Windows above the share count up, others down, by as many steps as
-// they lasted; when enough of them are up the guard is *on*: from then on stitches are paid from an
-// account that fills at the stated share, and while it is empty the allocator is to grow instead.
+// tenth of a second or more. Windows above the share (in a program's first twenty steps: above four
+// times the share) count up, others down, by as many steps as they lasted; when enough of them are
+// up the guard is *on*: from then on stitches are paid from an account that fills at the stated
+// share, and while it is empty the allocator is to grow instead.
 // It goes off once no stitch was denied for long. Promises: decides nothing else; what it denies is
 // advice, and whoever cannot grow stitches all the same; share 0 means never on. Does not read the
 // clock: callers do, on misses alone. Guarded by the pool lock.
@@ -48,6 +49,10 @@ class DriverGuard {
  private:
   static constexpr std::int64_t kShortestWindow = 100'000'000;  // ns
   static constexpr std::uint64_t kCalmSteps = 64;
+  // A program with structure pays one or two times the share while it finds its shape, which is no
+  // habit; work without any is at ten times and more from its first step on.
+  static constexpr std::uint64_t kWarmUpAge = 20;
+  static constexpr double kDear = 4;
 
   double share_;
   // On the named traces the count of windows never goes above 5; on patterns without structure it

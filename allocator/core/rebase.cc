@@ -7,10 +7,11 @@ namespace levee::core {
 namespace {
 
 // Chosen by the study in README: early, while a program still finds its shape, a rebase pays back
-// soonest.
+// soonest. Later nobody knows what comes: what stitching has cost is as much as a rebase costs
+// before one is bought.
 constexpr std::uint64_t kWarmUpAge = 20;
 constexpr double kEarlyShare = 0.05;
-constexpr double kLateShare = 0.20;
+constexpr double kLateShare = 1.0;
 constexpr std::uint64_t kLeastAge = 3;
 // Without marks nobody knows where the first step ends: a model that is built may ask for ten times
 // the memory it then holds.

@@ -294,11 +294,20 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
     wanted.scope = pool.scope();
     wanted.pool = pool.index;
     wanted.accepts = accepts;
-    StitchPlan plan = state_.stitcher->plan(state_.space, wanted);
-    if (!can_stitch(request)) plan.missing = grow_units;
+    const auto make_plan = [&] {
+      StitchPlan made = state_.stitcher->plan(state_.space, wanted);
+      if (!can_stitch(request)) made.missing = grow_units;
+      return made;
+    };
+    // Stitching has become a habit: where there is memory to end it with, nothing is planned.
+    const bool is_denied = state_.guard.denies();
+    const bool grows_instead =
+        is_denied && !grow.empty() && may_grow_instead(request, pool, grow_units);
+    StitchPlan plan;
+    if (!grows_instead) plan = make_plan();
     // Blocks that wait for other streams: their memory is as good as free, if the next owner waits
     // on the device. Only where memory would grow else: that owner may wait long.
-    const std::uint32_t needed = std::min(plan.missing, grow_units);
+    const std::uint32_t needed = grows_instead ? grow_units : std::min(plan.missing, grow_units);
     if (needed > 0 && !request.is_capturing &&
         (needed > room.units || reserved + unit * needed > budget(request, state_.config.slack)) &&
         placer_.release_with_waits(pool.index) > 0_B) {
@@ -307,15 +316,16 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       continue;  // other bytes are free now, some of which nobody may be able to wait for
     }
 
-    // Stitching has become a habit. Where there is memory to end it with, that is made; where not,
-    // nobody is refused for it.
-    if (state_.guard.denies()) {
-      if (!grow.empty() && may_grow_instead(request, pool, grow_units) &&
-          create(grow).status.ok()) {
+    if (grows_instead) {
+      if (create(grow).status.ok()) {
         state_.guard.on_denied();
         ++state_.counters.stats().num_guard_growths;
         return from_placer(again());
       }
+      plan = make_plan();
+    }
+    // Where memory cannot grow nobody is refused for it.
+    if (is_denied) {
       if (mutated(Mutant::kGuardRefuses)) return Attempt::exhausted(room.cause);
       if (state_.guard.on_overruled()) tell_of_guard(GuardChange::kOverruled);
     }

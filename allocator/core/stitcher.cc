@@ -12,14 +12,19 @@ bool may_take(const Page& page) {
          page.pinned_to.is_none();
 }
 
+struct Picked {
+  std::vector<PageIndex> pages;
+  std::vector<std::size_t> run_begins;  // indices into `pages`: where those of another run begin
+  std::uint32_t units = 0;
+};
+
 // Wholly free pages that `avoid` does not hold, until `units` are found: those on the longest runs
 // of the primary zone first, then any other.
-std::vector<PageIndex> pick_pages(const Space& space, const StitchRequest& request, ZoneIndex avoid,
-                                  std::uint32_t units, std::uint32_t* found) {
+Picked pick_pages(const Space& space, const StitchRequest& request, ZoneIndex avoid,
+                  std::uint32_t units) {
   const ZoneIndex primary = request.scope.primary;
-  std::vector<PageIndex> picked;
+  Picked picked;
   std::vector<bool> taken(space.pages().end(), false);
-  *found = 0;
   const auto take = [&](PageIndex index) {
     const Page& page = space.page(index);
     if (taken[index.value] || !may_take(page)) return;
@@ -29,10 +34,10 @@ std::vector<PageIndex> pick_pages(const Space& space, const StitchRequest& reque
       return;
     }
     taken[index.value] = true;
-    picked.push_back(index);
-    *found += page.units;
+    picked.pages.push_back(index);
+    picked.units += page.units;
   };
-  if (*found < units && !primary.is_none()) {
+  if (picked.units < units && !primary.is_none()) {
     const Zone& zone = space.zone(primary);
     std::vector<Run> runs;
     for (std::size_t i = 0; i < zone.runs.count(); ++i) {
@@ -41,15 +46,32 @@ std::vector<PageIndex> pick_pages(const Space& space, const StitchRequest& reque
     std::stable_sort(runs.begin(), runs.end(),
                      [](const Run& a, const Run& b) { return a.size > b.size; });
     for (const Run& run : runs) {
+      picked.run_begins.push_back(picked.pages.size());
       for (Bytes at = round_up(run.begin, space.unit()); at + space.unit() <= run.end();
            at += space.unit()) {
-        if (*found >= units) return picked;
+        if (picked.units >= units) return picked;
         take(zone.slots[at / space.unit()]);
       }
     }
   }
-  for (std::uint32_t i = 0; i < space.pages().end() && *found < units; ++i) take(PageIndex{i});
+  picked.run_begins.push_back(picked.pages.size());
+  for (std::uint32_t i = 0; i < space.pages().end() && picked.units < units; ++i) {
+    take(PageIndex{i});
+  }
   return picked;
+}
+
+// The same pages, those of the longest run last. What is free in short pieces today is in use next
+// time; what is free in one piece mostly comes back, and at the end of the zone it can be
+// completed.
+std::vector<PageIndex> longest_last(const Picked& picked) {
+  std::vector<PageIndex> pages;
+  std::size_t end = picked.pages.size();
+  for (std::size_t i = picked.run_begins.size(); i-- > 0;) {
+    for (std::size_t k = picked.run_begins[i]; k < end; ++k) pages.push_back(picked.pages[k]);
+    end = picked.run_begins[i];
+  }
+  return pages;
 }
 
 // Free bytes of accepted pages at the end of a zone, from a multiple of the alignment on.
@@ -77,13 +99,8 @@ ZoneIndex zone_to_extend(const Space& space, const StitchRequest& request, Bytes
   for (ZoneIndex index : request.scope.others) {
     const Zone& zone = space.zone(index);
     if (zone.role != ZoneRole::kAlias || zone.slots.empty()) continue;
-    const Bytes end = space.unit() * zone.slots.size();
     const Bytes usable = usable_tail(space, zone, request);
     if (usable <= *tail || usable >= request.bytes) continue;
-    if (end + (request.bytes - usable) + space.unit() > zone.range_bytes &&
-        !mutated(Mutant::kStitchBeyondZone)) {
-      continue;
-    }
     best = index;
     *tail = usable;
   }
@@ -103,8 +120,11 @@ class AliasStitcher final : public Stitcher {
       StitchPlan plan;
       plan.zone = extended;
       plan.first_unit = static_cast<std::uint32_t>(space.zone(extended).slots.size());
-      plan.pages = pick_pages(space, request, extended, need, &plan.units);
-      // Larger pages than needed may reach beyond the zone's addresses.
+      const Picked picked = pick_pages(space, request, extended, need);
+      plan.pages = longest_last(picked);
+      plan.units = picked.units;
+      // Beyond the zone's addresses, also where pages are larger than needed: a fresh zone. Another
+      // one with a shorter tail was tried, and lost.
       const Bytes end = space.unit() * (plan.first_unit + plan.units);
       if (plan.units >= need &&
           (end <= space.zone(extended).range_bytes || mutated(Mutant::kStitchBeyondZone))) {
@@ -114,7 +134,9 @@ class AliasStitcher final : public Stitcher {
     const std::uint32_t need = space.units_for(request.bytes);
     StitchPlan plan;
     plan.needs_zone = true;
-    plan.pages = pick_pages(space, request, ZoneIndex{}, need, &plan.units);
+    const Picked picked = pick_pages(space, request, ZoneIndex{}, need);
+    plan.pages = longest_last(picked);
+    plan.units = picked.units;
     plan.missing = plan.units >= need ? 0 : need - plan.units;
     return plan;
   }
@@ -141,11 +163,9 @@ class MoveStitcher final : public Stitcher {
       plan.first_unit = static_cast<std::uint32_t>(zone.slots.size());
     }
     const std::uint32_t need = space.units_for(request.bytes - std::min(tail, request.bytes));
-    std::vector<PageIndex> all =
-        pick_pages(space, request, ZoneIndex{}, space.lendable_units(), &plan.units);
+    const Picked all = pick_pages(space, request, ZoneIndex{}, space.lendable_units());
     // Pages of the run that is to be extended stay where they are.
-    plan.units = 0;
-    for (PageIndex index : all) {
+    for (PageIndex index : all.pages) {
       if (plan.units >= need) break;
       const Mapping* here = plan.zone.is_none() ? nullptr : space.page(index).mapping_in(plan.zone);
       if (here != nullptr && tail.value != 0 && space.unit() * here->slot.unit >= tail_begin) {

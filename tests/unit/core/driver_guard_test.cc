@@ -39,6 +39,13 @@ TEST_F(DriverGuardTest, GoesOnOnlyAboveItsShareForLong) {
   EXPECT_EQ(guard_.last_window(), Nanos{kSecond});
 }
 
+TEST_F(DriverGuardTest, WhileAProgramFindsItsShapeOnlyWhatIsDearCounts) {
+  EXPECT_EQ(run(20, kSecond / 50), Change::kNone) << "twice the share";
+  // The first window after them was opened by the last of them.
+  EXPECT_EQ(run(4, kSecond / 50), Change::kNone);
+  EXPECT_EQ(run(1, kSecond / 50), Change::kOn);
+}
+
 TEST_F(DriverGuardTest, QuietStepsCountAgainstDearOnes) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(run(4, kSecond / 10), Change::kNone);

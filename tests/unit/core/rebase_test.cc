@@ -29,6 +29,17 @@ TEST_F(RebaseTest, IsDueOnceStitchingHasCostItsShare) {
   EXPECT_FALSE(is_rebase_due(rig_.state, pool()));
 }
 
+TEST_F(RebaseTest, LaterOnlyWhenStitchingHasCostAsMuchAsARebase) {
+  const std::uint64_t units = rig_.state.space.reserved() / rig_.state.space.unit();
+  for (int i = 0; i < 10; ++i) rig_.state.age.begin_step();
+  pool().stitched_units = units / 2;
+  EXPECT_TRUE(is_rebase_due(rig_.state, pool())) << "a program that finds its shape";
+  for (int i = 0; i < 20; ++i) rig_.state.age.begin_step();
+  EXPECT_FALSE(is_rebase_due(rig_.state, pool()));
+  pool().stitched_units = units + 1;
+  EXPECT_TRUE(is_rebase_due(rig_.state, pool()));
+}
+
 TEST_F(RebaseTest, IsNeverDueWhereItIsSwitchedOff) {
   Config config;
   config.rebase = false;
