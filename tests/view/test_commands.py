@@ -77,11 +77,16 @@ def test_no_word_is_broken_in_a_narrow_terminal(traces, tmp_path, levee, width):
     code, out, err = levee("report", traces["storms"], "--width", width)
     assert code == 0, err
     assert max(len(line) for line in out.splitlines()) <= width
-    words = set(out.replace("\n", " ").split())
+    words = set(out.replace(":", " ").split())
     for title in ("emergencies", "reserved", "allocated", "memory", "duration", "blocks"):
         assert title in words, title
     wide = levee("report", traces["storms"], "--width", 200)[1]
-    figures = {word for word in wide.split() if word.replace(".", "").isdigit()}
+    lines = wide.splitlines()
+    titles = {
+        word for line, below in zip(lines, lines[1:]) if "───" in below for word in line.split()
+    }
+    assert len(titles) > 10 and titles <= words, titles - words
+    figures = {word for word in wide.replace(":", " ").split() if word.replace(".", "").isdigit()}
     assert figures <= words, figures - words
 
 

@@ -65,7 +65,7 @@ def group(paths: Iterable[Path]) -> list[Launch]:
 
 def listing(launches: list[Launch], folder: Path) -> list[Any]:
     """What rich prints for several launches: a line each, and how to see one of them whole."""
-    grid = Grid("run", "began", "recording", "peak reserved", "/ in use", "emergencies")
+    grid = Grid("run", "began", "peak reserved", "/ in use", "emergencies")
     problems = []
     for number, launch in enumerate(launches, 1):
         name = _name(launch, folder)
@@ -75,12 +75,11 @@ def listing(launches: list[Launch], folder: Path) -> list[Any]:
             reserved, ratio, emergencies = _figures(launch)
         except LeveeError as error:
             problems.append(f"Run {number}: {error}")
-            grid.add(str(number), _began(launch), name, "–", "–", "–")
+            grid.add(f"{number}  {name}", _began(launch), "–", "–", "–")
             continue
         grid.add(
-            str(number),
+            f"{number}  {name}",
             _began(launch),
-            name,
             fmt.size(reserved),
             fmt.ratio(ratio),
             "–" if emergencies is None else fmt.count(emergencies),

@@ -17,6 +17,11 @@ def _longest(words: list[str]) -> int:
     return max((len(word) for word in words), default=0)
 
 
+def _between(figures: int) -> int:
+    """Columns that no cell has: a space on each side within the table, the box's own, and its edges."""
+    return 3 * figures + 2
+
+
 class Grid:
     """Rows of cells (str or rich.text.Text) under titles; printed by rich."""
 
@@ -38,7 +43,7 @@ class Grid:
             if i > 0
         ]
         name = max([_longest(self._titles[0].split())] + [row[0].cell_len for row, _ in self._rows])
-        between = 2 * len(figures) + 1
+        between = _between(len(figures))
         if min(name, _LEAST_NAME) + sum(figures) + between <= options.max_width:
             yield self._table(options.max_width, name, figures)
         else:
@@ -49,7 +54,7 @@ class Grid:
         from rich.table import Table
 
         whole = [max(f, len(title)) for f, title in zip(figures, self._titles[1:])]
-        fits = max(name, len(self._titles[0])) + sum(whole) + 2 * len(whole) + 1 <= width
+        fits = max(name, len(self._titles[0])) + sum(whole) + _between(len(whole)) <= width
         table = Table(
             box=box.SIMPLE_HEAD,
             title=self._title or None,
@@ -57,7 +62,7 @@ class Grid:
             title_style="bold",
             pad_edge=False,
         )
-        table.add_column(self._titles[0], overflow="fold")
+        table.add_column(self._titles[0], overflow="fold", min_width=min(name, _LEAST_NAME))
         for i, title in enumerate(self._titles[1:]):
             table.add_column(
                 title if fits else _lines(title, figures[i]), justify="right", no_wrap=True
@@ -72,6 +77,7 @@ class Grid:
 
         if self._title:
             yield Text(self._title, style="bold")
+        yield Text(f"{self._titles[0]}:")
         width = _longest(list(self._titles[1:]))
         for row, style in self._rows:
             yield Text.assemble(row[0], style=style or "bold")
