@@ -32,8 +32,10 @@ void ZoneRuns::insert_own(Run run) {
     const auto at = static_cast<std::uint32_t>(slot);
     if (bits_.is_set(at)) slots += bits_.run_through(at);
   };
-  if (run.begin.value != 0) add((run.begin.value - 1) / unit_.value);
-  add(run.end().value / unit_.value);
+  // Joined with its own neighbours: slots may touch these.
+  const Run joined = own_.run_at(run.begin).value_or(run);
+  if (joined.begin.value != 0) add((joined.begin.value - 1) / unit_.value);
+  add(joined.end().value / unit_.value);
   bound_ = std::max(bound_, (unit_ * slots + own_.longest() * 2).value);
 }
 

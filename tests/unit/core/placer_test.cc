@@ -146,5 +146,23 @@ TEST(Placer, PutBackUndoesTakeBackWithItsUses) {
   }
 }
 
+TEST(PlacerSmall, PagesForSmallBlocksMayTakeHalfOfTheSlackAndLaterAQuarter) {
+  // One block, whose last page is mostly free: 0.76 % more is held than lives.
+  Config config;
+  const auto may_grow = [&](double slack, std::uint64_t steps) {
+    config.slack = slack;
+    StateRig rig(256_MiB, config);
+    rig.alloc(198_MiB + 512_KiB);
+    EXPECT_EQ(rig.state.space.reserved(), 200_MiB);
+    for (std::uint64_t i = 0; i < steps; ++i) rig.state.age.begin_step();
+    return rig.placer.may_grow_small(rig.state.pools.default_pool());
+  };
+  EXPECT_TRUE(may_grow(0.016, 1)) << "half is 0.8 %";
+  EXPECT_FALSE(may_grow(0.015, 1));
+  EXPECT_FALSE(may_grow(0.016, Age::kWarmUpSteps + 1));
+  EXPECT_TRUE(may_grow(0.032, Age::kWarmUpSteps + 1)) << "a quarter is 0.8 %";
+  EXPECT_FALSE(may_grow(0.030, Age::kWarmUpSteps + 1));
+}
+
 }  // namespace
 }  // namespace levee::core

@@ -31,6 +31,33 @@ TEST(SlowPath, StitchesFreePagesBeforeItBuysMore) {
   rig.validate();
 }
 
+TEST(SlowPath, MemoryMadeBeforeAnythingIsGivenBackComesInLargerPages) {
+  Config config;
+  config.larger_pages_from = 128_MiB;  // pages of two units: from 64 MiB on, and first from 8
+  const auto pages_of_the_second_16_mib = [&](bool is_something_freed) {
+    StateRig rig(256_MiB, config);
+    rig.alloc(16_MiB);
+    EXPECT_EQ(rig.calls(CallKind::kCreateHandle), 8U) << "of one unit each";
+    // As much as was ever asked for lives, or twice as much was asked for.
+    rig.state.age.pass_bytes((is_something_freed ? 64_MiB : 16_MiB).value, (16_MiB).value);
+    rig.alloc(16_MiB);
+    return rig.calls(CallKind::kCreateHandle) - 8;
+  };
+  EXPECT_EQ(pages_of_the_second_16_mib(false), 4U);
+  EXPECT_EQ(pages_of_the_second_16_mib(true), 8U);
+}
+
+TEST(SlowPath, NearTheLimitFirstPagesAreSmallToo) {
+  Config config;
+  config.larger_pages_from = 128_MiB;
+  StateRig rig(256_MiB, config);
+  rig.state.limits.process = 40_MiB;
+  rig.alloc(32_MiB);
+  const std::uint64_t before = rig.calls(CallKind::kCreateHandle);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.calls(CallKind::kCreateHandle) - before, 4U);
+}
+
 TEST(SlowPath, WithoutStitchingItGrows) {
   Config config;
   config.stitch = StitchMode::kNone;
