@@ -284,6 +284,17 @@ TEST_F(DeferredTest, TheBoundCountsSlotsOnBothSidesOfBytesThatComeBack) {
   EXPECT_EQ(runs().longest(), 3_MiB);
 }
 
+TEST_F(DeferredTest, TheBoundCountsSlotsBehindBytesThatTheNewOnesJoin) {
+  space_.occupy(alias_, core::Run{2_MiB, 1_MiB}, kPool);
+  space_.occupy(alias_, core::Run{3_MiB, 512_KiB}, kPool);
+  space_.occupy(alias_, core::Run{3_MiB + 512_KiB, 512_KiB}, kPool);
+  space_.vacate(alias_, core::Run{3_MiB + 512_KiB, 512_KiB}, stamp_);
+  EXPECT_EQ(runs().longest(), 4_MiB + 512_KiB) << "before slots 2 and 3";
+  space_.vacate(alias_, core::Run{3_MiB, 512_KiB}, stamp_);
+  EXPECT_TRUE(runs().may_have(5_MiB)) << "which these touch through the others alone";
+  space_.validate();
+}
+
 using DeferredDeathTest = DeferredTest;
 
 TEST_F(DeferredDeathTest, BytesOfAPageThatAnotherZoneOwnsAreNotTaken) {
