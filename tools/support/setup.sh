@@ -89,7 +89,7 @@ path, torch, for_tests = sys.argv[1:]
 with open(path, "rb") as file:
     project = tomllib.load(file)
 extras = project["project"]["optional-dependencies"]
-only_tests = {"black", "flake8", "playwright", "pytest"}
+only_tests = {"black", "flake8", "playwright", "pytest", "pytest-xdist"}
 wanted = set(project["build-system"]["requires"]) | set(project["project"]["dependencies"])
 for names in extras.values():
     for requirement in names:
