@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import pstats
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,7 @@ torch.cuda.synchronize()
 def test_run_a_module_of_a_package(run, tmp_path: Path) -> None:
     package = tmp_path / "project"
     package.mkdir()
-    (package / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("import sys; print('begun', file=sys.stderr)")
     (package / "helper.py").write_text("WORD = 'helped'")
     (package / "train.py").write_text(
         "from .helper import WORD\n" + TRAIN + "print(WORD, file=sys.stderr)"
@@ -81,6 +82,7 @@ def test_run_a_module_of_a_package(run, tmp_path: Path) -> None:
     said = ran.json()
     assert said["backend"] == "levee" and said["argv"] == ["--epochs", "2"]
     assert "helped" in ran.err
+    assert ran.err.count("begun") == 1, "as `python -m` has it"
 
 
 @pytest.mark.parametrize(
@@ -412,6 +414,29 @@ def test_run_keeps_the_options_of_the_interpreter(run) -> None:
     source = "import sys; print(sys.flags.optimize, sys.flags.dont_write_bytecode, sys._xoptions)"
     ran = run(source, python=("-OO", "-B", "-X", "mine", *LEVEE_RUN), gpu=None)
     assert ran.ok().out.split() == ["2", "1", "{'mine':", "True}"]
+
+
+def test_run_keeps_output_unbuffered_as_torchrun_wants_it(run) -> None:
+    source = "import sys; print(sys.stdout.write_through)"
+    for options, expected in ((("-u",), "True"), ((), "False")):
+        ran = run(source, python=(*options, *LEVEE_RUN), gpu=None, env={"PYTHONUNBUFFERED": ""})
+        assert ran.ok().out.split() == [expected], options
+
+
+def test_a_profiler_around_run_sees_the_program(run, tmp_path: Path) -> None:
+    """As do debuggers and measurements of coverage: what watches a process does not outlive an exec."""
+    profile = tmp_path / "profile"
+    watched = ("-m", "cProfile", "-o", str(profile), *LEVEE_RUN)
+    run("def worked():\n    return 1\nprint(worked())", python=watched, gpu=None).ok()
+    assert profile.exists(), "the profiler did not come to its end"
+    assert "worked" in {name for _, _, name in pstats.Stats(str(profile)).stats}
+
+
+def test_an_argument_that_is_the_name_of_a_launcher_is_none(run) -> None:
+    # Without variables that `levee run` hands on as options in front of the script.
+    plain = {"PYTHONUNBUFFERED": "", "PYTHONDONTWRITEBYTECODE": ""}
+    ran = run(TRAIN, "accelerate", python=LEVEE_RUN, env=plain)
+    assert ran.json()["backend"] == "levee"
 
 
 def test_run_works_without_the_start_up_hook(run, tmp_path: Path) -> None:

@@ -84,6 +84,17 @@ def after_torch() -> None:
 _WITHOUT_GPU = ("torchrun", "torch.distributed.run", "accelerate", "_inductor/compile_worker")
 
 
+def _program() -> str:
+    """The script or module that this Python runs: neither an option of Python's nor an argument of the program's."""
+    words = iter(sys.orig_argv[1:])
+    for word in words:
+        if word in ("-W", "-X"):
+            next(words, "")
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
 def start() -> None:
     """What levee.pth calls."""
     global strict
@@ -91,8 +102,8 @@ def start() -> None:
 
     strict = os.environ.pop(STRICT, "") == str(os.getpid())
 
-    command = sys.orig_argv[1:3]
-    if any(word.endswith(_WITHOUT_GPU[:3]) or _WITHOUT_GPU[3] in word for word in command):
+    program = _program()
+    if program.endswith(_WITHOUT_GPU[:3]) or _WITHOUT_GPU[3] in program:
         return
     if settings.is_wanted():
         add()

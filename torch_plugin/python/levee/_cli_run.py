@@ -1,8 +1,8 @@
 """``levee run``: runs a script or module, unchanged, with levee as its allocator.
 
 Where levee's start-up hook is installed, this process becomes `python SCRIPT ...`: the program then is what it is
-without levee, down to its own stack. Elsewhere (a build tree on PYTHONPATH, `python -S`) the program runs inside
-this one.
+without levee, down to its own stack. Elsewhere (a build tree on PYTHONPATH, `python -S`), and where a debugger or
+profiler watches this process, the program runs inside this one.
 """
 
 from __future__ import annotations
@@ -79,15 +79,17 @@ def run(parsed: argparse.Namespace) -> int:
         _set_environment(parsed)
         if importlib.util.find_spec("torch") is None:
             raise LeveeError("levee needs PyTorch, and this Python cannot import it.")
+    becomes_python = settings.is_disabled() or _hook_is_installed()
+    becomes_python = becomes_python and not _is_watched()
     if parsed.module:
-        _check_module(parsed.module[0])
+        _check_module(parsed.module[0], may_import=not becomes_python)
         command = ["-m", *parsed.module]
     else:
         _check_script(program[0])
         # A name that looks like an option of Python's is none.
         own = os.path.join(".", program[0]) if program[0].startswith("-") else program[0]
         command = [own, *program[1:]]
-    if settings.is_disabled() or _hook_is_installed():
+    if becomes_python:
         _become_python(command)
     from levee import _autostart
 
@@ -109,6 +111,14 @@ def _hook_is_installed() -> bool:
     return any(Path(folder, "levee.pth").is_file() for folder in folders)
 
 
+def _is_watched() -> bool:
+    """Whether a debugger, a profiler or a measurement of coverage is at work here; none of them outlives an exec."""
+    if sys.gettrace() is not None or sys.getprofile() is not None:
+        return True
+    monitoring = getattr(sys, "monitoring", None)  # Python 3.12
+    return monitoring is not None and any(monitoring.get_tool(tool) for tool in range(6))
+
+
 def _become_python(command: list[str]) -> None:
     from levee import _autostart
 
@@ -120,6 +130,11 @@ def _become_python(command: list[str]) -> None:
         option = f"-X{name}" if value is True else f"-X{name}={value}"
         if option not in options:
             options.append(option)
+    # Two that it leaves out. torchrun starts each rank with -u.
+    if any(getattr(stream, "write_through", False) for stream in (sys.stdout, sys.stderr)):
+        options.append("-u")
+    if sys.flags.inspect:
+        options.append("-i")
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # closed by whoever started this
             stream.flush()
@@ -160,12 +175,14 @@ def _set_environment(parsed: argparse.Namespace) -> None:
         raise LeveeError(problems.splitlines()[0])
 
 
-def _check_module(name: str) -> None:
+def _check_module(name: str, may_import: bool) -> None:
+    # To look for a module in a package runs the package; where Python will do that, it must not happen twice.
+    sought = name if may_import else name.partition(".")[0]
     # `python -m` puts the current folder first; `-m levee` has done so, the command `levee` has not.
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = importlib.util.find_spec(name) is not None
+        found = importlib.util.find_spec(sought) is not None
     except (ImportError, ValueError):
         found = False
     if not found:
