@@ -63,6 +63,17 @@ namespace {
 bool is_deferred(ZoneRole role) {
   return role == ZoneRole::kAlias || role == ZoneRole::kFormer;
 }
+
+// Where the counts would begin anew they stop, one below the other: a page with more slots than
+// prompt ones has deferred zones to tell.
+constexpr std::uint16_t kMostCounted = 0xFFFF;
+
+void count_slot(Page& page, std::uint32_t mapping, bool is_prompt) {
+  if (page.slot_count < kMostCounted) ++page.slot_count;
+  if (!is_prompt) return;
+  if (page.prompt_slots < kMostCounted - 1) ++page.prompt_slots;
+  page.prompt_at = mapping;
+}
 }  // namespace
 
 Space::Space(Bytes unit) : unit_(unit), unit_log2_(std::countr_zero(unit.value)) {
@@ -201,12 +212,10 @@ void Space::show_page(Page& page, bool shown) {
 }
 
 void Space::count_prompt(Page& page) const {
-  page.slot_count = static_cast<std::uint16_t>(page.mappings.size());
+  page.slot_count = 0;
   page.prompt_slots = 0;
   for (std::uint32_t i = 0; i < page.mappings.size(); ++i) {
-    if (zones_[page.mappings[i].slot.zone.value].runs.is_deferred()) continue;
-    ++page.prompt_slots;
-    page.prompt_at = i;
+    count_slot(page, i, !zones_[page.mappings[i].slot.zone.value].runs.is_deferred());
   }
 }
 
@@ -225,7 +234,7 @@ void Space::attach(PageIndex index, Slot first, bool usable) {
   zone.filled += page.units;
   tell_deferred(page);
   page.mappings.push_back(Mapping{first, usable});
-  count_prompt(page);
+  count_slot(page, static_cast<std::uint32_t>(page.mappings.size() - 1), !zone.runs.is_deferred());
   if (zone.runs.is_deferred()) zone.runs.cover(static_cast<std::uint32_t>(end));
   if (page.is_wholly_free()) show_slot(page, page.mappings.back(), /*shown=*/true);
 }
@@ -592,8 +601,10 @@ void Space::validate() const {
     for (const Mapping& mapping : page.mappings) {
       if (!zones_[mapping.slot.zone.value].runs.is_deferred()) ++prompt;
     }
-    LEVEE_CHECK_EQ(prompt, page.prompt_slots, "slots of page ", i, " in prompt zones");
-    LEVEE_CHECK_EQ(page.mappings.size(), page.slot_count, "slots of page ", i);
+    const auto slots = std::min<std::size_t>(page.mappings.size(), kMostCounted);
+    const auto prompt_slots = std::min<std::uint32_t>(prompt, kMostCounted - 1);
+    LEVEE_CHECK_EQ(prompt_slots, page.prompt_slots, "slots of page ", i, " in prompt zones");
+    LEVEE_CHECK_EQ(slots, page.slot_count, "slots of page ", i);
     LEVEE_CHECK_EQ(page.is_bound, page.is_anchored() || !page.pinned_to.is_none(), "page ", i);
     if (prompt == 1) {
       const ZoneIndex zone = page.mappings[page.prompt_at].slot.zone;

@@ -295,6 +295,51 @@ TEST_F(DeferredTest, TheBoundCountsSlotsBehindBytesThatTheNewOnesJoin) {
   space_.validate();
 }
 
+// Alias zones come as long as no two requests want the same pages; no count of them may begin anew.
+TEST(ZoneRuns, APageInVeryManyZonesIsHiddenFromAllOfThem) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the search for each zone among the page's takes very long";
+#endif
+  constexpr std::uint32_t kZones = 1U << 16;  // with the primary one more than a count of 16 bits
+  Space space(2_MiB);
+  const PageIndex page = space.add_page(HandleId{1}, 1, kPool);
+  const auto add = [&](ZoneRole role) {
+    const DeviceAddr base{(space.zone_end() + 1ULL) << 21};
+    const ZoneIndex zone = space.add_zone(base, 2_MiB, kPool, role);
+    space.attach(page, Slot{zone, 0});
+    return zone;
+  };
+  const ZoneIndex primary = add(ZoneRole::kPrimary);
+  ZoneIndex alias;
+  for (std::uint32_t i = 0; i < kZones; ++i) alias = add(ZoneRole::kAlias);
+  EXPECT_EQ(space.zone(alias).runs.total(), 2_MiB);
+  space.occupy(primary, core::Run{0_B, 2_MiB}, kPool);
+  EXPECT_EQ(space.zone(alias).runs.total(), 0_B) << "handed out twice";
+  space.vacate(primary, core::Run{0_B, 2_MiB}, Stamp{StreamIndex{1}, 1});
+  EXPECT_EQ(space.zone(alias).runs.total(), 2_MiB);
+}
+
+TEST_F(DeferredTest, TheListOfWhatIsUntoldNamesNoPageTwiceAndNoneThatIsGone) {
+  // Nobody reads for long: the list is checked to name each page once.
+  for (int i = 0; i < 1000; ++i) {
+    space_.occupy(primary_, core::Run{0_B, 16_MiB}, kPool);
+    space_.vacate(primary_, core::Run{0_B, 16_MiB}, stamp_);
+  }
+  space_.validate();
+  space_.withhold(pages_[0]);
+  space_.detach(pages_[0], Slot{primary_, 0});
+  space_.detach(pages_[0], Slot{alias_, 0});
+  space_.offer(pages_[0]);
+  space_.remove_page(pages_[0]);
+  space_.validate();
+  // The same index for another page, which is in no deferred zone.
+  EXPECT_EQ(space_.add_page(HandleId{9}, 1, kPool), pages_[0]);
+  space_.attach(pages_[0], Slot{primary_, 0});
+  space_.validate();
+  EXPECT_EQ(runs().total(), 6_MiB);
+  EXPECT_EQ(space_.zone(primary_).runs.total(), 16_MiB);
+}
+
 using DeferredDeathTest = DeferredTest;
 
 TEST_F(DeferredDeathTest, BytesOfAPageThatAnotherZoneOwnsAreNotTaken) {
