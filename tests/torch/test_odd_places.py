@@ -104,6 +104,14 @@ def test_the_program_runs_there(script: Path, shell: str) -> None:
     assert list((script.parent / "levee_traces").glob("train-*.levee"))
 
 
+def test_a_program_from_standard_input(tmp_path: Path) -> None:
+    """In a Python of its own, and inside `levee run`, where a profiler watches."""
+    for around in ("", "-m cProfile -o profile"):
+        line = f"echo 'import sys; print(__name__, sys.argv)' | '{sys.executable}' {around} -m levee run - --lr 3"
+        ran = launch(["bash", "-c", line], gpu=None, cwd=tmp_path).ok()
+        assert ran.out == "__main__ ['-', '--lr', '3']\n"
+
+
 def test_too_little_address_space_for_a_simulated_gpu_is_said(script: Path) -> None:
     if has_gpu():
         pytest.skip("there is a real GPU")

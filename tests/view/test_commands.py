@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import io
 import json
 import sys
 import threading
@@ -88,6 +89,21 @@ def test_no_word_is_broken_in_a_narrow_terminal(traces, tmp_path, levee, width):
     assert len(titles) > 10 and titles <= words, titles - words
     figures = {word for word in wide.replace(":", " ").split() if word.replace(".", "").isdigit()}
     assert figures <= words, figures - words
+
+
+def test_what_came_after_the_last_step_is_none(traces):
+    """One optimizer step, then a long validation, of which no end is marked."""
+    from rich.console import Console
+
+    from levee import _report
+
+    report = _report.report(traces["calm"])
+    columns = {"number": [1, 2], "duration_ns": [5_000_000, 90_000_000_000]}
+    none = {name: [0, 0] for name in ("memory_calls", "memory_ns", "emergencies", "emergency_ns")}
+    report["steps"].update(columns, **none, count=2, ended=1, is_complete=[False, False])
+    text = io.StringIO()
+    _report.Printer(Console(file=text, width=100))._steps(report)
+    assert "Steps: 1, median 5.00 ms, slowest 5.00 ms" in text.getvalue()
 
 
 def test_a_recording_without_memory_gets_no_advice(traces, tmp_path, levee):

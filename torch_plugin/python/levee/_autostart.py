@@ -90,7 +90,7 @@ def _program() -> str:
     for word in words:
         if word in ("-W", "-X"):
             next(words, "")
-        elif not word.startswith("-"):
+        elif word == "-" or not word.startswith("-"):
             return word
     return ""
 

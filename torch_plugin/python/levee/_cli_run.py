@@ -87,7 +87,8 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         _check_script(program[0])
         # A name that looks like an option of Python's is none.
-        own = os.path.join(".", program[0]) if program[0].startswith("-") else program[0]
+        is_odd = program[0].startswith("-") and program[0] != "-"
+        own = os.path.join(".", program[0]) if is_odd else program[0]
         command = [own, *program[1:]]
     if becomes_python:
         _become_python(command)
@@ -190,6 +191,8 @@ def _check_module(name: str, may_import: bool) -> None:
 
 
 def _check_script(path: str) -> None:
+    if path == "-":
+        return  # standard input, as Python has it
     try:
         # A folder or an archive with a __main__.py is a program too.
         inner = os.path.join(path, "__main__.py")
@@ -215,16 +218,22 @@ def _run_script(program: list[str]) -> int:
         sys.argv = program
         runpy.run_path(path, run_name="__main__")
         return 0
-    with open(path, "rb") as file:
-        source = file.read()
+    is_input = path == "-"
+    if is_input:
+        source = sys.stdin.buffer.read() if sys.stdin is not None else b""
+        path = "<stdin>"
+    else:
+        with open(path, "rb") as file:
+            source = file.read()
     # The script becomes __main__ itself, as under plain `python`: what it defines can be pickled, and
     # processes started with the "spawn" method find it.
     main = types.ModuleType("__main__")
-    main.__file__ = path
+    if not is_input:
+        main.__file__ = path
     main.__builtins__ = __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = main
     sys.argv = program
-    own_folder = os.path.dirname(os.path.abspath(path))
+    own_folder = "" if is_input else os.path.dirname(os.path.abspath(path))
     if sys.path and sys.path[0] in ("", os.getcwd(), os.path.dirname(sys.executable)):
         sys.path[0] = own_folder
     else:

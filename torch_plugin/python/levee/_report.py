@@ -144,7 +144,8 @@ class Printer:
         steps = report["steps"]
         if not steps["count"]:
             return
-        done = [i for i, ok in enumerate(steps["is_complete"]) if ok] or list(range(steps["count"]))
+        complete = [i for i, ok in enumerate(steps["is_complete"]) if ok]
+        done = complete or list(range(max(1, steps["ended"])))
         durations = sorted(steps["duration_ns"][i] for i in done)
         median = durations[len(durations) // 2]
         line = f"Steps: {steps['ended']}, median {fmt.duration(median)}, slowest {fmt.duration(durations[-1])}"
