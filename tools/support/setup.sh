@@ -6,7 +6,7 @@
 #
 #   --demo           leave out what only the tests need
 #   --install        build and install the package `levee` into build/venv
-#   --werror         with warnings as errors, as the preset ci builds it
+#   --werror         with warnings as errors, as the preset ci builds it; stays so, since other flags would compile everything anew
 #   --torch VERSION  another PyTorch than the default
 set -euo pipefail
 # shellcheck source=lib.sh
@@ -14,13 +14,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 for_tests=1
 install=0
+werror=0
 settings=()
 torch=${LEVEE_DEFAULT_TORCH}
 while (($#)); do
   case $1 in
     --demo) for_tests=0 ;;
     --install) install=1 ;;
-    --werror) settings+=(-C cmake.define.LEVEE_WERROR=ON) ;;
+    --werror) werror=1 ;;
     --torch)
       shift
       torch=${1:-}
@@ -134,6 +135,9 @@ install_package() {
   say "Building and installing the package levee (the first time about ten minutes on two cores)."
   # The requirements are there already, hence --no-deps; PyTorch must be seen by the build, hence --no-build-isolation.
   if have ccache; then export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+  if ((werror)) || grep -qs '^LEVEE_WERROR:[A-Z]*=ON$' "$LEVEE_BUILD"/pip-*/CMakeCache.txt; then
+    settings+=(-C cmake.define.LEVEE_WERROR=ON)
+  fi
   local log=$LEVEE_BUILD/package.log
   if ! CMAKE_BUILD_PARALLEL_LEVEL=$(levee_jobs) "$LEVEE_VENV/bin/pip" install --disable-pip-version-check -v \
     --no-build-isolation --no-deps "${settings[@]}" "$LEVEE_ROOT" 2>&1 | tee "$log" | show_build; then

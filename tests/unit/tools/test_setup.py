@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,21 @@ def test_help_describes_every_option(machine: Machine):
     text = machine.setup("--help").stdout
     for option in ("--demo", "--install", "--werror", "--torch VERSION"):
         assert option in text
+
+
+def test_a_package_that_was_built_with_warnings_as_errors_is_built_so_again(machine: Machine):
+    """Other flags would compile everything anew: `tools/demo` after `tools/test`."""
+    programs = machine.root / "build" / "venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(sys.executable)
+    (programs / "pip").write_text(f'#!/bin/sh\necho "pip $*" >>"{machine.calls}"\n')
+    (programs / "pip").chmod(0o755)
+    cache = machine.root / "build" / "pip-some" / "CMakeCache.txt"
+    cache.parent.mkdir()
+    for value, is_kept in (("OFF", False), ("ON", True)):
+        cache.write_text(f"LEVEE_WERROR:STRING={value}\nLEVEE_WERROR-STRINGS:INTERNAL=ON;OFF\n")
+        machine.calls.write_text("")
+        result = machine.setup("--install")
+        assert f"--no-deps{' -C cmake.define.LEVEE_WERROR=ON' * is_kept} {machine.root}" in (
+            machine.calls.read_text()
+        ), result.stderr
