@@ -1,5 +1,7 @@
 #include "allocator/core/driver_guard.h"
 
+#include "allocator/core/age.h"
+
 namespace levee::core {
 
 DriverGuard::Change DriverGuard::look(Nanos now, std::uint64_t age) {
@@ -18,7 +20,7 @@ DriverGuard::Change DriverGuard::look(Nanos now, std::uint64_t age) {
   if (age == window_age_ || passed < kShortestWindow) return Change::kNone;
   const std::uint64_t steps = age - window_age_;
   const double allowed = share_ * static_cast<double>(passed);
-  const bool is_warm_up = age <= kWarmUpAge;
+  const bool is_warm_up = age <= Age::kWarmUpSteps;
   const bool is_up = static_cast<double>(spent_) > (is_warm_up ? kDear : 1) * allowed;
   // What is saved up serves one window at most: a quiet night buys no morning of stitches.
   account_ = std::min(account_, allowed);

@@ -51,7 +51,6 @@ class DriverGuard {
   static constexpr std::uint64_t kCalmSteps = 64;
   // A program with structure pays one or two times the share while it finds its shape, which is no
   // habit; work without any is at ten times and more from its first step on.
-  static constexpr std::uint64_t kWarmUpAge = 20;
   static constexpr double kDear = 4;
 
   double share_;

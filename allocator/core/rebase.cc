@@ -9,7 +9,6 @@ namespace {
 // Chosen by the study in README: early, while a program still finds its shape, a rebase pays back
 // soonest. Later nobody knows what comes: what stitching has cost is as much as a rebase costs
 // before one is bought.
-constexpr std::uint64_t kWarmUpAge = 20;
 constexpr double kEarlyShare = 0.05;
 constexpr double kLateShare = 1.0;
 constexpr std::uint64_t kLeastAge = 3;
@@ -66,7 +65,7 @@ bool is_rebase_due(const State& state, const Pool& pool) {
   const std::uint64_t age = state.age.now();
   const std::uint64_t least = state.age.steps() > 0 ? kLeastAge : kLeastAgeUnmarked;
   if (!state.config.rebase || age < least) return false;
-  const double share = age <= kWarmUpAge ? kEarlyShare : kLateShare;
+  const double share = age <= Age::kWarmUpSteps ? kEarlyShare : kLateShare;
   // What two rebases did not cure, more of them will hardly: each next one has to be worth more.
   const double times = std::pow(4.0, std::max<std::uint32_t>(pool.rebase_count, 1) - 1);
   const std::uint64_t units = state.space.reserved() / state.space.unit();

@@ -387,6 +387,28 @@ void Space::give_own(Zone& zone, const Page& page, Run part, Bytes page_end) {
 // ---- The two below are where a large block spends its time, page by page. Only the first and the
 // last page can be covered in part; those between change from free to full and back.
 
+// `part(page, piece, page_end)` for the first and the last page where the run covers a piece of
+// them, and between the two `whole(unit, end)` for what is covered from `unit` on, up to the page
+// that ends beyond `end`; it returns where it stopped.
+template <typename Part, typename Whole>
+void Space::split(const Zone& zone, Run run, Part&& part, Whole&& whole) const {
+  const PageIndex* slots = zone.slots.data();
+  const std::uint64_t last_unit = run.end().value >> unit_log2_;  // the first that is not full
+  std::uint64_t unit = first_unit(zone, run);
+  Bytes at = run.begin;
+  const auto split_off = [&] {
+    const PageIndex index = slots[unit];
+    unit += pages_[index].units;
+    const Bytes page_end = Bytes{unit << unit_log2_};
+    part(index, Run{at, std::min(page_end, run.end()) - at}, page_end);
+    at = page_end;
+  };
+  if (at.value != unit << unit_log2_) split_off();
+  unit = whole(unit, last_unit);
+  at = std::max(at, Bytes{unit << unit_log2_});
+  if (at < run.end()) split_off();
+}
+
 struct Space::Taken {
   std::uint32_t held = 0;  // units that the pool did not hold before
   std::uint32_t used = 0;
@@ -396,24 +418,16 @@ struct Space::Taken {
 Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
   Zone& zone = zones_[zone_index.value];
   if (!zone.runs.is_deferred()) zone.runs.prompt().cut(run);
-  const PageIndex* slots = zone.slots.data();
-  const std::uint64_t last_unit = run.end().value >> unit_log2_;  // the first that is not full
   Taken taken;
   Intervals hidden(*this, /*show=*/false);
-  std::uint64_t unit = first_unit(zone, run);
-  Bytes at = run.begin;
-  const auto take_end = [&] {
-    const PageIndex index = slots[unit];
-    unit += pages_[index].units;
-    const Bytes page_end = Bytes{unit << unit_log2_};
-    const Run part{at, std::min(page_end, run.end()) - at};
-    take_part(zone, index, part, page_end, pool, hidden, taken);
-    at = page_end;
-  };
-  if (at.value != unit << unit_log2_) take_end();
-  unit = take_whole(zone, unit, last_unit, pool, hidden, taken);
-  at = std::max(at, Bytes{unit << unit_log2_});
-  if (at < run.end()) take_end();
+  split(
+      zone, run,
+      [&](PageIndex index, Run part, Bytes page_end) {
+        take_part(zone, index, part, page_end, pool, hidden, taken);
+      },
+      [&](std::uint64_t unit, std::uint64_t end) {
+        return take_whole(zone, unit, end, pool, hidden, taken);
+      });
   lendable_units_ -= taken.lent;
   used_units_ += taken.used;
   return unit_ * taken.held;
@@ -487,25 +501,17 @@ struct Space::Given {
 void Space::vacate(ZoneIndex zone_index, Run run, std::span<const Stamp> stamps) {
   Zone& zone = zones_[zone_index.value];
   if (mutated(Mutant::kNoStamp)) stamps = {};
-  const PageIndex* slots = zone.slots.data();
-  const std::uint64_t last_unit = run.end().value >> unit_log2_;
   Given given;
   {
     Intervals shown(*this, /*show=*/true);
-    std::uint64_t unit = first_unit(zone, run);
-    Bytes at = run.begin;
-    const auto give_end = [&] {
-      const PageIndex index = slots[unit];
-      unit += pages_[index].units;
-      const Bytes page_end = Bytes{unit << unit_log2_};
-      const Run part{at, std::min(page_end, run.end()) - at};
-      give_part(zone, index, part, page_end, stamps, shown, given);
-      at = page_end;
-    };
-    if (at.value != unit << unit_log2_) give_end();
-    unit = give_whole(zone, unit, last_unit, stamps, shown, given);
-    at = std::max(at, Bytes{unit << unit_log2_});
-    if (at < run.end()) give_end();
+    split(
+        zone, run,
+        [&](PageIndex index, Run part, Bytes page_end) {
+          give_part(zone, index, part, page_end, stamps, shown, given);
+        },
+        [&](std::uint64_t unit, std::uint64_t end) {
+          return give_whole(zone, unit, end, stamps, shown, given);
+        });
   }
   lendable_units_ += given.lendable;
   used_units_ -= given.unused;

@@ -169,6 +169,8 @@ class Space {
     page.pinned_to = pool;
     page.is_bound = page.is_anchored() || !pool.is_none();
   }
+  template <typename Part, typename Whole>
+  void split(const Zone& zone, Run run, Part&& part, Whole&& whole) const;
   struct Taken;
   void take_part(Zone& zone, PageIndex index, Run part, Bytes page_end, PoolIndex pool,
                  Intervals& hidden, Taken& taken);
