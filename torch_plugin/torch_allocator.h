@@ -175,10 +175,12 @@ class TorchAllocator final : public cca::CUDAAllocator {
   mutable std::mutex mutex_;  // guards what follows; never held while levee is called
   std::vector<cca::OutOfMemoryObserver> oom_observers_;
   std::unordered_map<std::string, std::weak_ptr<void>> opened_ipc_;
-  // Of every private pool so far what it reserves, as last looked at; like PyTorch, also of those
-  // that are gone.
-  std::map<std::pair<c10::DeviceIndex, c10::MempoolId_t>, c10::CachingAllocator::StatArray>
-      private_pools_;
+  struct PrivatePool {
+    c10::CachingAllocator::StatArray reserved;  // as last looked at
+    bool is_gone = false;                       // it reserves nothing and never will
+  };
+  // Every private pool so far: like PyTorch, also those that are gone.
+  std::map<std::pair<c10::DeviceIndex, c10::MempoolId_t>, PrivatePool> private_pools_;
   double fractions_[kMaxDevices];
 };
 

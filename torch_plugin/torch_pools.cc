@@ -44,7 +44,7 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, c10::MempoolId
   // A graph's capture begins on the current stream next.
   allocator.expect_stream(id_of(c10::cuda::getCurrentCUDAStream(device).stream()));
   const std::lock_guard lock(mutex_);
-  private_pools_.try_emplace({device, mempool_id});
+  private_pools_[{device, mempool_id}].is_gone = false;
 }
 
 void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t mempool_id) {
@@ -70,7 +70,7 @@ void TorchAllocator::createOrIncrefPool(c10::DeviceIndex device, c10::MempoolId_
       "supported; make the pool without one, or run this program with LEVEE_DISABLE=1");
   require(allocator_of(device).create_or_retain_pool(id_of(mempool_id)), "createOrIncrefPool");
   const std::lock_guard lock(mutex_);
-  private_pools_.try_emplace({device, mempool_id});
+  private_pools_[{device, mempool_id}].is_gone = false;
 }
 
 void TorchAllocator::setUseOnOOM(c10::DeviceIndex device, c10::MempoolId_t mempool_id,

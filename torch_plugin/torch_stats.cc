@@ -89,8 +89,11 @@ void TorchAllocator::look_at_pool(c10::DeviceIndex device, c10::MempoolId_t pool
       now[static_cast<size_t>(kind)] += static_cast<std::int64_t>(segment.bytes.value);
     }
   }
+  const bool is_gone = snapshot.segments.empty() && allocator.pool_use_count(id_of(pool)) <= 0;
   const std::lock_guard lock(mutex_);
-  auto& array = private_pools_[{device, pool}];
+  PrivatePool& entry = private_pools_[{device, pool}];
+  entry.is_gone = is_gone;
+  auto& array = entry.reserved;
   for (size_t kind = 0; kind < now.size(); ++kind) {
     const std::int64_t change = now[kind] - array[kind].current;
     if (change > 0) array[kind].increase(static_cast<size_t>(change));
@@ -100,26 +103,29 @@ void TorchAllocator::look_at_pool(c10::DeviceIndex device, c10::MempoolId_t pool
 
 void TorchAllocator::add_private_pools(c10::DeviceIndex device, levee::Allocator& allocator,
                                        c10::CachingDeviceAllocator::DeviceStats* stats) {
-  std::vector<c10::MempoolId_t> pools;
+  std::vector<c10::MempoolId_t> to_look_at;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [of_device_and_pool, array] : private_pools_) {
-      if (of_device_and_pool.first == device) pools.push_back(of_device_and_pool.second);
+    for (const auto& [of_device_and_pool, pool] : private_pools_) {
+      if (of_device_and_pool.first == device && !pool.is_gone) {
+        to_look_at.push_back(of_device_and_pool.second);
+      }
     }
   }
-  for (const c10::MempoolId_t& pool : pools) look_at_pool(device, pool, allocator);
+  for (const c10::MempoolId_t& pool : to_look_at) look_at_pool(device, pool, allocator);
   const std::lock_guard lock(mutex_);
-  for (const c10::MempoolId_t& pool : pools) {
-    stats->reserved_bytes_by_private_pools[pool] = private_pools_[{device, pool}];
+  for (const auto& [of_device_and_pool, pool] : private_pools_) {
+    if (of_device_and_pool.first != device) continue;
+    stats->reserved_bytes_by_private_pools[of_device_and_pool.second] = pool.reserved;
   }
 }
 
 template <typename Function>
 void TorchAllocator::for_each_pool_stat(c10::DeviceIndex device, const Function& function) {
   const std::lock_guard lock(mutex_);
-  for (auto& [of_device_and_pool, array] : private_pools_) {
+  for (auto& [of_device_and_pool, pool] : private_pools_) {
     if (of_device_and_pool.first != device) continue;
-    for (auto& stat : array) function(stat);
+    for (auto& stat : pool.reserved) function(stat);
   }
 }
 
