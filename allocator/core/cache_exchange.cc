@@ -80,12 +80,29 @@ void Placer::relieve_cache(ThreadCache& cache, SizeClass c, StreamIndex stream) 
 
 void Placer::fold_caches() {
   ThreadCache* own = state_.caches.mine();
+  bool is_alone = true;
   state_.caches.for_each([&](ThreadCache& cache) {
-    if (&cache != own && cache.is_untold()) fold(cache, /*is_still=*/false);
+    if (&cache == own) return;
+    if (cache.is_untold()) fold(cache, /*is_still=*/false);
+    is_alone = is_alone && !cache.has_turn();
   });
   if (own == nullptr) return;
   tell_predictor(*own);
   if (own->is_untold()) fold(*own, /*is_still=*/true);
+  if (!is_alone || !own->has_turn()) take_turn(*own);
+}
+
+// Two caches with something to tell at once would leave open which came first, and with it the
+// peak. So the other threads' next hit comes to the pool lock, where this one's is told first. For
+// threads that are at work at the same time that is no gain and costs each a hit, hence the budget.
+void Placer::take_turn(ThreadCache& own) {
+  own.begin_turn();
+  turn_budget_ = std::min(turn_budget_ + kTurnEarnings, kMostTurns * kTurnCost);
+  if (turn_budget_ < kTurnCost) return;
+  turn_budget_ -= kTurnCost;
+  state_.caches.for_each([&](ThreadCache& cache) {
+    if (&cache != &own) cache.end_turn();
+  });
 }
 
 void Placer::fold(ThreadCache& cache, bool is_still) {
@@ -103,6 +120,7 @@ void Placer::fold(ThreadCache& cache, bool is_still) {
   pool.active_bytes = Bytes{pool.active_bytes.value +
                             static_cast<std::uint64_t>(now.given[1] - now.returned[1] -
                                                        (before.given[1] - before.returned[1]))};
+  turn_budget_ += now.given[0] - before.given[0];
   before = now;
   // Far below the maximum a cache may hand out more before it tells: all of them together no more
   // than what is missing to a new one.
@@ -124,7 +142,10 @@ void Placer::tell_predictor(ThreadCache& cache) {
 
 void Placer::hold_caches() {
   state_.caches.stop_others();
-  state_.caches.for_each([&](ThreadCache& cache) { fold(cache, /*is_still=*/true); });
+  // One that has nothing to tell may still show a peak that was told.
+  state_.caches.for_each([&](ThreadCache& cache) {
+    if (cache.is_untold()) fold(cache, /*is_still=*/true);
+  });
 }
 
 Bytes Placer::drain_caches() {
@@ -144,7 +165,7 @@ Bytes Placer::drain_caches() {
 void Placer::retire_caches(std::uint64_t thread) {
   state_.caches.for_each([&](ThreadCache& cache) {
     if (cache.owner != thread) return;
-    fold(cache, /*is_still=*/true);
+    if (cache.is_untold()) fold(cache, /*is_still=*/true);
     tell_predictor(cache);
     cache.for_each_shelf([&](ThreadCache::Shelf& shelf) { empty_shelf(shelf, 0); });
     cache.owner = 0;

@@ -128,6 +128,7 @@ ThreadCache* DeviceAllocator::claim_cache_slow() {
   ThreadCache* cache = state_->caches.claim_locked();
   if (cache != nullptr) {
     cache->set_listens(state_->config.predict && state_->predictor.is_on());
+    cache->end_turn();  // its first hit takes it
   }
   return cache;
 }

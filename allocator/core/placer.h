@@ -166,6 +166,7 @@ class Placer {
   void empty_shelf(ThreadCache::Shelf& shelf, std::uint32_t keep);
   void fold(ThreadCache& cache, bool is_still);
   void tell_predictor(ThreadCache& cache);
+  void take_turn(ThreadCache& own);
   void hold_caches();
   void start_waiting(BlockRecord* block, const base::SmallVector<StreamIndex, 2>& uses);
   void release_block(BlockRecord* block, std::span<const Stamp> stamps);
@@ -180,8 +181,14 @@ class Placer {
 
   // Bytes that a cache may hand out near the maximum before the counters hear of it; chosen.
   static constexpr std::int64_t kLeastCredit = 64 << 10;
+  // Turns of threads are paid with blocks handed out; chosen: a turn costs two or three times the
+  // lock, a microsecond, so two nanoseconds a pair; and 64 in a row.
+  static constexpr std::int64_t kTurnCost = 512;
+  static constexpr std::int64_t kMostTurns = 64;
+  static constexpr std::int64_t kTurnEarnings = 8;  // of a request that took the lock anyway
 
   State& state_;
+  std::int64_t turn_budget_ = kMostTurns * kTurnCost;
 };
 
 }  // namespace levee::core

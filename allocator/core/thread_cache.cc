@@ -4,11 +4,12 @@
 
 namespace levee::core {
 
-// Out of line: a peak to be forgotten is handled here, a stop sends the owner to the pool lock.
+// Out of line: a peak to be forgotten is handled here; a stop, or another thread's turn, sends the
+// owner to the pool lock.
 bool ThreadCache::enter_slow() {
   for (;;) {
     const std::uint32_t attention = attention_.load(std::memory_order_acquire);
-    if ((attention & kStop) != 0) {
+    if ((attention & (kStop | kNoTurn)) != 0) {
       leave();
       return false;
     }

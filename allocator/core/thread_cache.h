@@ -13,7 +13,7 @@
 // read by whoever holds the pool lock at any time, being single words that the owner alone writes.
 //
 //   owner:    busy = 1; fence; attention? ── 0 ──► work ──► busy = 0
-//                                         └─ stop ► busy = 0, and take the pool lock instead
+//                                         └─ stop, no turn ► busy = 0; take the pool lock instead
 //   stopper:  attention |= stop; process fence; wait until busy is 0
 //
 // Nothing that takes the pool lock may run between `enter` and `leave`. Cost:
@@ -178,6 +178,11 @@ class alignas(128) ThreadCache {
     for (std::size_t q = 0; q < kQuantities; ++q) counts_.most[q].set(counts_.net(q));
     told_bytes_ = counts_.net(1);
   }
+  /// Turns: a cache that has none sends its owner to the pool lock, where what other threads did
+  /// since its last turn is told before it goes on (`Placer::take_turn`).
+  bool has_turn() const { return (attention_.load(std::memory_order_relaxed) & kNoTurn) == 0; }
+  void begin_turn() { attention_.fetch_and(~kNoTurn, std::memory_order_release); }
+  void end_turn() { attention_.fetch_or(kNoTurn, std::memory_order_release); }
   void set_listens(bool on) { listens_.store(on, std::memory_order_relaxed); }
 
   void stop() { attention_.fetch_or(kStop, std::memory_order_seq_cst); }
@@ -216,6 +221,7 @@ class alignas(128) ThreadCache {
  private:
   static constexpr std::uint32_t kStop = 1;
   static constexpr std::uint32_t kForgetPeaks = 2;
+  static constexpr std::uint32_t kNoTurn = 4;
 
   LEVEE_SLOW_PATH bool enter_slow();
 

@@ -9,6 +9,7 @@
 #include "allocator/core/make_allocator.h"
 #include "allocator/device/sim/gpu_model.h"
 #include "allocator/device/sim/sim_device.h"
+#include "tests/model/crew.h"
 #include "tests/support/forwarding_device.h"
 #include "tests/support/heap_count.h"
 
@@ -119,6 +120,21 @@ TEST_F(HotPath, ASmallHitTakesNoLockInsideStepsEither) {
   expect_free_of_charge(0, [&] {
     for (int i = 0; i < 300; ++i) pair(2_KiB);
   });
+}
+
+// Threads that change places at each block do not take the lock each time, as turns that are told
+// apart would; they may until the budget of turns is used up.
+TEST_F(HotPath, ThreadsThatChangePlacesAtEachBlockTakeFewLocks) {
+  model_test::Crew crew;
+  const auto work = [&](int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      crew.run(static_cast<std::uint32_t>(i) % 2, [&] { pair(2_KiB); });
+    }
+  };
+  work(500);
+  const int before = device_.locks();
+  work(4'000);
+  EXPECT_LE(device_.locks() - before, 4'000 / 100);
 }
 
 TEST_F(HotPath, SmallChurnTakesALockForEachHalfStackAtMost) {

@@ -169,6 +169,10 @@ function(levee_add_test name)
   if(NOT arg_NO_MAIN)
     target_link_libraries(${name} PRIVATE levee_test_main)
   endif()
+  if(LEVEE_SANITIZE AND arg_LABEL MATCHES "^(unit|contract)$")
+    # What is optimised there are the bodies of the tests, at twice the compiling time; they are instrumented all the same.
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
   levee_add_command_test(${name} LABEL ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} COMMAND ${name} ${arg_ARGS}
     ENVIRONMENT ${arg_ENVIRONMENT})
   add_dependencies(tests_${arg_LABEL} ${name})

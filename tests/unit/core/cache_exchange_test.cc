@@ -1,9 +1,13 @@
 // What goes through thread caches, seen from outside of the allocator.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "allocator/core/thread_cache.h"
+#include "tests/model/crew.h"
 #include "tests/unit/core/rig.h"
 
 namespace levee::core {
@@ -50,6 +54,43 @@ TEST(CacheExchange, RequestedBytesAndPeaksAreExact) {
   EXPECT_EQ(stats.requested_bytes[0].peak, requested);
   EXPECT_EQ(stats.allocation[1].peak, 50);
   EXPECT_EQ(stats.allocation[1].freed, 50);
+}
+
+// As PyTorch's backward pass does, whose thread gives back what the forward pass took.
+TEST(CacheExchange, PeaksAreExactWhereThreadsTakeTurns) {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Rig rig;
+    model_test::Crew crew;
+    std::mt19937 random(seed);
+    std::vector<std::pair<DeviceAddr, Bytes>> live;
+    std::int64_t bytes = 0;
+    std::int64_t most_bytes = 0;
+    std::int64_t most_blocks = 0;
+    for (int turn = 0; turn < 60; ++turn) {
+      const std::uint64_t length = 1 + random() % 12;
+      crew.run(static_cast<std::uint32_t>(random() % 3), [&] {
+        for (std::uint64_t i = 0; i < length; ++i) {
+          if (live.empty() || random() % 5 < 3) {
+            const Bytes size = 512_B * (1 + random() % (random() % 40 == 0 ? 4000 : 24));
+            live.emplace_back(rig.alloc(size), size);
+            bytes += static_cast<std::int64_t>(size.value);
+            most_bytes = std::max(most_bytes, bytes);
+            most_blocks = std::max(most_blocks, static_cast<std::int64_t>(live.size()));
+          } else {
+            const auto at = live.begin() + static_cast<std::ptrdiff_t>(random() % live.size());
+            rig.free(at->first);
+            bytes -= static_cast<std::int64_t>(at->second.value);
+            live.erase(at);
+          }
+        }
+      });
+    }
+    const Stats stats = rig->stats();
+    EXPECT_EQ(stats.allocated_bytes[0].peak, most_bytes);
+    EXPECT_EQ(stats.allocation[0].peak, most_blocks);
+    rig->validate();
+  }
 }
 
 TEST(CacheExchange, AUseOnAnotherStreamKeepsABlockOutOfTheCache) {

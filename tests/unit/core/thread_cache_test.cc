@@ -48,6 +48,20 @@ TEST(ThreadCache, AStoppedCacheSendsItsOwnerAway) {
   cache.leave();
 }
 
+TEST(ThreadCache, WithoutATurnItsOwnerGoesToTheLock) {
+  ThreadCache cache;
+  EXPECT_TRUE(cache.has_turn());
+  cache.end_turn();
+  EXPECT_FALSE(cache.has_turn());
+  EXPECT_FALSE(cache.enter());
+  cache.wait_until_idle();
+  cache.forget_peaks_soon();
+  EXPECT_FALSE(cache.enter());
+  cache.begin_turn();
+  EXPECT_TRUE(cache.enter());
+  cache.leave();
+}
+
 TEST(ThreadCache, ForgettingPeaksWaitsForTheOwner) {
   ThreadCache cache;
   std::vector<std::atomic<std::uint16_t>> notes(1);
