@@ -4,12 +4,13 @@
 // `on_return` alone; memory held from the device in `on_reserve` alone; those of blocks that went
 // through a thread cache arrive later, by `fold`. Peaks are exact while threads take turns, and
 // otherwise off by what the caches of other active threads have not told (README.md has the
-// bounds); currents are exact once all caches were stopped and folded. Small and large follow the size after rounding, as PyTorch's
-// do: up to 1 MiB is small. Bytes: allocated is the request rounded up to 512 B; what size classes
-// add is `slack_rounding_bytes`. What comes and goes without waiting is tallied, and brought into
-// the `Stats` when they are read, or when a block begins or ends to wait: between two such moments
-// handed out and active blocks move alike, so one tally serves both. Guarded by the pool lock.
-// Costs: three dozen instructions for a block that comes, two for one that goes.
+// bounds); currents are exact once all caches were stopped and folded. Small and large follow the
+// size after rounding, as PyTorch's do: up to 1 MiB is small. Bytes: allocated is the request
+// rounded up to 512 B; what size classes add is `slack_rounding_bytes`. What comes and goes without
+// waiting is tallied, and brought into the `Stats` when they are read, or when a block begins or
+// ends to wait: between two such moments handed out and active blocks move alike, so one tally
+// serves both. Guarded by the pool lock. Costs: three dozen instructions for a block that comes,
+// two for one that goes.
 #pragma once
 
 #include <algorithm>
