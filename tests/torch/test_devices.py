@@ -25,6 +25,17 @@ def test_devices(results: dict, name: str) -> None:
     assert_check(results, name)
 
 
+def test_peaks_are_those_of_pytorch_where_threads_take_turns(results: dict, tmp_path: Path) -> None:
+    native, own = (
+        run_file(PROGRAMS / "pipeline.py", which, gpu="4GiB,count=2", tmp_path=tmp_path).json()
+        for which in ("native", "torch")
+    )
+    for counter in ("allocation", "requested_bytes", "allocated_bytes"):
+        for kind in ("all", "small_pool"):
+            key = f"{counter}.{kind}.peak"
+            assert [stats[key] for stats in own] == [stats[key] for stats in native], key
+
+
 def test_segments_can_be_shared_by_ipc(tmp_path: Path) -> None:
     said = run_file(PROGRAMS / "segments.py", tmp_path=tmp_path).json()
     assert said["handle"]
