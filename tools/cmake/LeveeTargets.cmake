@@ -141,9 +141,10 @@ function(levee_add_program name)
   endif()
 endfunction()
 
-# ENVIRONMENT: one argument a variable, not one list.
+# ENVIRONMENT: one argument a variable, not one list. LONG: takes a good part of a minute or more, so it starts before the others;
+# started last it would keep one processor busy and the others idle.
 function(levee_add_command_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT;WORKING_DIRECTORY" "COMMAND;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LONG" "LABEL;TIMEOUT;WORKING_DIRECTORY" "COMMAND;ENVIRONMENT")
   levee_check_arguments()
   if(NOT arg_LABEL IN_LIST LEVEE_TEST_LABELS)
     message(FATAL_ERROR "${name}: LABEL \"${arg_LABEL}\" is not one of ${LEVEE_TEST_LABELS}.")
@@ -157,13 +158,16 @@ function(levee_add_command_test name)
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${arg_WORKING_DIRECTORY}")
   # Exit code 77 is a skip: the program has said why on its last line.
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
+  if(arg_LONG)
+    set_tests_properties(${name} PROPERTIES COST 1000)
+  endif()
   if(arg_ENVIRONMENT)
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "${arg_ENVIRONMENT}")
   endif()
 endfunction()
 
 function(levee_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "LABEL;TIMEOUT" "SOURCES;DEPS;DEFINES;ENVIRONMENT;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN;LONG" "LABEL;TIMEOUT" "SOURCES;DEPS;DEFINES;ENVIRONMENT;ARGS")
   levee_check_arguments()
   levee_add_program(${name} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} GTest::gtest GTest::gmock DEFINES ${arg_DEFINES})
   if(NOT arg_NO_MAIN)
@@ -173,7 +177,11 @@ function(levee_add_test name)
     # What is optimised there are the bodies of the tests, at twice the compiling time; they are instrumented all the same.
     target_compile_options(${name} PRIVATE -O0)
   endif()
-  levee_add_command_test(${name} LABEL ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} COMMAND ${name} ${arg_ARGS}
+  set(long "")
+  if(arg_LONG)
+    set(long LONG)
+  endif()
+  levee_add_command_test(${name} ${long} LABEL ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} COMMAND ${name} ${arg_ARGS}
     ENVIRONMENT ${arg_ENVIRONMENT})
   add_dependencies(tests_${arg_LABEL} ${name})
 endfunction()
