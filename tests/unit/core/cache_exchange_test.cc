@@ -93,6 +93,20 @@ TEST(CacheExchange, PeaksAreExactWhereThreadsTakeTurns) {
   }
 }
 
+// What a thread takes back right after its first request is told before others go on.
+TEST(CacheExchange, PeaksAreExactFromAThreadsFirstTurn) {
+  Rig rig;
+  model_test::Crew crew;
+  std::vector<DeviceAddr> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(rig.alloc(1_KiB));
+  crew.run(1, [&] {
+    rig.alloc(1_KiB);
+    for (std::size_t i = 0; i < 4; ++i) rig.free(blocks[i]);
+  });
+  for (int i = 0; i < 2; ++i) rig.alloc(1_KiB);
+  EXPECT_EQ(rig->stats().allocation[0].peak, 7);
+}
+
 TEST(CacheExchange, AUseOnAnotherStreamKeepsABlockOutOfTheCache) {
   Rig rig;
   const StreamId side = rig.stream();
