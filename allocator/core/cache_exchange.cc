@@ -81,13 +81,17 @@ void Placer::relieve_cache(ThreadCache& cache, SizeClass c, StreamIndex stream) 
 void Placer::fold_caches() {
   ThreadCache* own = state_.caches.mine();
   bool is_alone = true;
+  // What other threads asked for came before this request, mostly: a forward pass before its
+  // backward pass. Told when they come back they would stand behind it, and each step's moments
+  // elsewhere.
   state_.caches.for_each([&](ThreadCache& cache) {
     if (&cache == own) return;
+    if (cache.has_log()) tell_predictor(cache);
     if (cache.is_untold()) fold(cache, /*is_still=*/false);
     is_alone = is_alone && !cache.has_turn();
   });
   if (own == nullptr) return;
-  tell_predictor(*own);
+  if (own->has_log()) tell_predictor(*own);
   if (own->is_untold()) fold(*own, /*is_still=*/true);
   if (!is_alone || !own->has_turn()) take_turn(*own);
 }

@@ -9,8 +9,10 @@
 // lock.
 //
 // Who may touch it: its owner between `enter` and `leave`; its owner with the pool lock held;
-// anybody else with the pool lock held, between `stop` and `resume`. The counts and peaks may be
-// read by whoever holds the pool lock at any time, being single words that the owner alone writes.
+// anybody else with the pool lock held, between `stop` and `resume`. The counts, the peaks and the
+// log may be read by whoever holds the pool lock at any time, being single words that the owner
+// alone writes. Of a log that its owner goes on writing meanwhile the oldest entries may be those
+// of later requests: what the predictor makes of it is advice.
 //
 //   owner:    busy = 1; fence; attention? ── 0 ──► work ──► busy = 0
 //                                         └─ stop, no turn ► busy = 0; take the pool lock instead
@@ -81,7 +83,8 @@ class alignas(128) ThreadCache {
   static constexpr std::uint32_t kMostObjects = 32;  // in one stack
   static constexpr Bytes kMostStackBytes = 64_KiB;   // chosen: one slab
   static constexpr std::size_t kMostStreams = 8;
-  static constexpr std::size_t kLogSize = 128;  // above the predictor's longest history
+  static constexpr std::size_t kLogSlots = 128;
+  static constexpr std::size_t kLogSize = kLogSlots - 1;  // above the predictor's longest history
 
   /// A free object, and where its slab notes what was asked for (0: it is not live).
   struct Object {
@@ -153,7 +156,6 @@ class alignas(128) ThreadCache {
   void put_back(Shelf& shelf, SizeClass c, Object object, Bytes requested, Bytes bytes) {
     object.requested->store(0, std::memory_order_relaxed);
     shelf.objects[c.value][shelf.count[c.value]++] = object;
-    ++frees_;
     counts_.returned[0].add(1);
     counts_.returned[1].add(static_cast<std::int64_t>(bytes.value));
     counts_.returned[2].add(static_cast<std::int64_t>(requested.value));
@@ -201,18 +203,27 @@ class alignas(128) ThreadCache {
     for (std::size_t i = 0; i < shelf_count_; ++i) f(*shelves_[i]);
   }
 
+  /// Whether there is anything to tell.
+  bool has_log() const {
+    return logged_.load(std::memory_order_acquire) != told_requests_ || frees_now() != told_frees_;
+  }
   /// Tells the predictor, oldest first: f(bytes, frees before it) for each request, then
   /// g(frees after the last, requests that were forgotten).
   template <typename F, typename G>
   void take_log(F&& f, G&& g) {
-    const std::uint64_t first = logged_ > kLogSize ? logged_ - kLogSize : 0;
-    for (std::uint64_t i = first; i < logged_; ++i) {
-      const std::uint16_t entry = log_[i % kLogSize];
-      f(512_B * (entry & 0xFF), static_cast<std::uint32_t>(entry >> 8));
+    const std::uint64_t logged = logged_.load(std::memory_order_acquire);
+    const std::uint64_t first =
+        std::max(told_requests_, logged > kLogSize ? logged - kLogSize : std::uint64_t{0});
+    const auto entry = [&](std::uint64_t i) {
+      return log_[i % kLogSlots].load(std::memory_order_relaxed);
+    };
+    // What came back before the requests that are forgotten is forgotten as well.
+    if (first > told_requests_) static_cast<void>(frees_until(entry(first - 1) >> kLogUnitBits));
+    for (std::uint64_t i = first; i < logged; ++i) {
+      f(512_B * (entry(i) & kLogUnits), frees_until(entry(i) >> kLogUnitBits));
     }
-    g(frees_, first);
-    logged_ = 0;
-    frees_ = 0;
+    g(frees_until(frees_now()), first - told_requests_);
+    told_requests_ = logged;
   }
 
   /// Thread that owns it; 0: none, and it is empty. Guarded by the pool lock.
@@ -222,6 +233,9 @@ class alignas(128) ThreadCache {
   static constexpr std::uint32_t kStop = 1;
   static constexpr std::uint32_t kForgetPeaks = 2;
   static constexpr std::uint32_t kNoTurn = 4;
+  static constexpr std::uint32_t kLogUnitBits = 8;  // a cached block has 32 units at most
+  static constexpr std::uint32_t kLogUnits = (1U << kLogUnitBits) - 1;
+  static constexpr std::uint32_t kLogFrees = ~0U >> kLogUnitBits;
 
   LEVEE_SLOW_PATH bool enter_slow();
 
@@ -239,11 +253,23 @@ class alignas(128) ThreadCache {
     counts_.most[q].set(net);
     return true;
   }
+  // An entry is the request in units of 512 B, and how many blocks had come back before it.
   void log(Bytes bytes) {
-    const std::uint64_t frees = std::min<std::uint32_t>(frees_, 255);
-    log_[logged_ % kLogSize] = static_cast<std::uint16_t>(bytes.value / 512 | frees << 8);
-    ++logged_;
-    frees_ = 0;
+    const std::uint64_t at = logged_.load(std::memory_order_relaxed);
+    log_[at % kLogSlots].store(
+        static_cast<std::uint32_t>(bytes.value / 512 | std::uint64_t{frees_now()} << kLogUnitBits),
+        std::memory_order_relaxed);
+    logged_.store(at + 1, std::memory_order_release);
+  }
+  std::uint32_t frees_now() const {
+    return static_cast<std::uint32_t>(counts_.returned[0].get()) & kLogFrees;
+  }
+  // Since the last one told of. None where an entry was written over by a later one.
+  std::uint32_t frees_until(std::uint32_t frees) {
+    const std::uint32_t since = (frees - told_frees_) & kLogFrees;
+    if (since > kLogFrees / 2) return 0;
+    told_frees_ = frees;
+    return since;
   }
 
   // Written by the owner at each hit.
@@ -251,20 +277,21 @@ class alignas(128) ThreadCache {
   std::atomic<std::uint32_t> attention_{0};
   const bool has_fence_;
   std::atomic<bool> listens_{false};
-  std::uint32_t frees_ = 0;  // since the last logged request
   std::uint32_t looks_ = 0;
   Shelf* last_ = nullptr;
   OwnedWord credit_;
   std::int64_t told_bytes_ = 0;  // level of bytes when the counters last heard of them
   CacheCounts counts_;
 
-  std::uint64_t logged_ = 0;
-  std::array<std::uint16_t, kLogSize> log_{};
+  std::atomic<std::uint64_t> logged_{0};  // ever
+  std::array<std::atomic<std::uint32_t>, kLogSlots> log_{};
   std::array<Shelf*, kMostStreams> shelves_{};
   std::size_t shelf_count_ = 0;
   std::size_t next_victim_ = 0;
   FoldedCounts folded_;
   FoldedCounts counted_in_pool_;
+  std::uint64_t told_requests_ = 0;  // of those logged, what the predictor has heard of
+  std::uint32_t told_frees_ = 0;
 };
 
 }  // namespace levee::core

@@ -2,16 +2,138 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
+#include <semaphore>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "allocator/core/thread_cache.h"
 #include "tests/model/crew.h"
 #include "tests/unit/core/rig.h"
+#include "tests/unit/core/state_rig.h"
 
 namespace levee::core {
 namespace {
+
+/// A thread that does what it is told and is waited for, as PyTorch's backward thread is.
+class Helper {
+ public:
+  void run(std::function<void()> job) {
+    job_ = std::move(job);
+    go_.release();
+    done_.acquire();
+  }
+  Helper() = default;
+  ~Helper() {
+    run(nullptr);
+    thread_.join();
+  }
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
+
+ private:
+  void work() {
+    for (bool goes_on = true; goes_on;) {
+      go_.acquire();
+      goes_on = static_cast<bool>(job_);
+      if (goes_on) job_();
+      done_.release();
+    }
+  }
+  std::function<void()> job_;
+  std::binary_semaphore go_{0};
+  std::binary_semaphore done_{0};
+  std::thread thread_{[this] { work(); }};
+};
+
+/// Where the large blocks of a training lie whose backward pass runs as `backward` says. What is
+/// kept by some of its steps alone is told apart by what small blocks came before.
+std::vector<std::uint64_t> places_of_training(
+    const std::function<void(const std::function<void()>&)>& backward) {
+  Rig rig;
+  std::vector<std::uint64_t> places;
+  const auto large = [&](Bytes bytes) {
+    const DeviceAddr addr = rig.alloc(bytes);
+    places.push_back(addr.value);
+    return addr;
+  };
+  const auto small = [&](int count) {
+    for (int i = 0; i < count; ++i) rig.free(rig.alloc(1_KiB));
+  };
+  std::vector<DeviceAddr> kept;
+  for (int step = 0; step < 16; ++step) {
+    const Bytes unit = 2_MiB + 512_KiB * static_cast<std::uint64_t>(step * 7 % 5);
+    rig->mark_step();
+    std::vector<DeviceAddr> saved;
+    for (int layer = 0; layer < 6; ++layer) {
+      saved.push_back(large(unit));
+      small(3);
+      rig.free(large(unit * 2));
+    }
+    small(3 + step % 2 * 8);  // after the last large block: nobody hears of them at once
+    backward([&] {
+      for (int layer = 6; layer-- > 0;) {
+        const DeviceAddr gradient = large(unit * 3);
+        small(2);
+        rig.free(saved[static_cast<std::size_t>(layer)]);
+        if (step % 2 == 1 && layer == 5) {
+          kept.push_back(gradient);
+        } else {
+          rig.free(gradient);
+        }
+      }
+    });
+    if (kept.size() > 2) {
+      rig.free(kept.front());
+      kept.erase(kept.begin());
+    }
+  }
+  const std::uint64_t base = places.front();
+  for (std::uint64_t& place : places) place -= base;
+  return places;
+}
+
+TEST(CacheExchange, ABackwardThreadLearnsWhatOneThreadWould) {
+  const auto here = places_of_training([](const std::function<void()>& pass) { pass(); });
+  Helper helper;
+  const auto there =
+      places_of_training([&](const std::function<void()>& pass) { helper.run(pass); });
+  EXPECT_EQ(here, there);
+}
+
+TEST(CacheExchange, WhatOtherThreadsAskedForIsToldBeforeTheNextLargeRequest) {
+  StateRig rig;
+  ThreadCache* other = nullptr;
+  Helper helper;
+  helper.run([&] {
+    PoolGuard guard(rig.state);
+    other = rig.state.caches.claim_locked();
+    other->set_listens(true);
+  });
+  ASSERT_NE(other, nullptr);
+  std::atomic<std::uint16_t> note{};
+  ThreadCache::Shelf* shelf = nullptr;
+  {
+    PoolGuard guard(rig.state);
+    shelf =
+        other->add_shelf(rig.state.caches.shelves(), StreamId{0}, StreamIndex{0}, LaneId{0});
+    shelf->objects[0][shelf->count[0]++] = {DeviceAddr{512}, &note};
+  }
+  helper.run([&] {
+    DeviceAddr addr;
+    ASSERT_TRUE(other->enter());
+    other->hand_out(*shelf, SizeClass{0}, 512_B, 512_B, &addr);
+    other->put_back(*shelf, SizeClass{0}, {addr, &note}, 512_B, 512_B);
+    other->leave();
+  });
+  PoolGuard guard(rig.state);
+  EXPECT_TRUE(other->has_log());
+  rig.placer.fold_caches();
+  EXPECT_FALSE(other->has_log());
+  shelf->count[0] = 0;  // no slab knows it
+}
 
 TEST(CacheExchange, CachedBlocksAreFreeInEveryNumberAndPicture) {
   Rig rig;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
 #include <vector>
 
 namespace levee::core {
@@ -118,6 +120,46 @@ TEST(ThreadCache, TheLogKeepsTheLatestRequestsInOrder) {
         EXPECT_EQ(forgotten, kRequests - ThreadCache::kLogSize);
       });
   EXPECT_EQ(i, kRequests);
+}
+
+TEST(ThreadCache, TheLogIsToldOnceAlsoWhileItsOwnerGoesOn) {
+  ThreadCache cache;
+  cache.set_listens(true);
+  std::vector<std::atomic<std::uint16_t>> notes(1);
+  ThreadCache::Shelf& shelf = shelf_with(cache, notes);
+  constexpr std::uint64_t kRequests = 200'000;
+  std::atomic<bool> is_done{false};
+  std::thread owner([&] {
+    DeviceAddr addr;
+    for (std::uint64_t i = 0; i < kRequests; ++i) {
+      while (!cache.enter()) {}
+      cache.hand_out(shelf, kOneKiB, 1_KiB, 1_KiB, &addr);
+      cache.put_back(shelf, kOneKiB, {addr, notes.data()}, 1_KiB, 1_KiB);
+      cache.leave();
+    }
+    is_done = true;
+  });
+  std::uint64_t told = 0;
+  std::uint64_t frees = 0;  // those before forgotten requests are forgotten
+  const auto take = [&] {
+    cache.take_log(
+        [&](Bytes bytes, std::uint32_t before) {
+          EXPECT_EQ(bytes, 1_KiB);
+          frees += before;
+          ++told;
+        },
+        [&](std::uint32_t after, std::uint64_t forgotten) {
+          frees += after;
+          told += forgotten;
+        });
+  };
+  while (!is_done) take();
+  owner.join();
+  take();
+  EXPECT_FALSE(cache.has_log());
+  EXPECT_EQ(told, kRequests);
+  EXPECT_LE(frees, kRequests);
+  EXPECT_GT(frees, 0U);
 }
 
 TEST(ThreadCache, NoStackHoldsMoreThanItsShare) {
