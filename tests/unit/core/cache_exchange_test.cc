@@ -117,8 +117,7 @@ TEST(CacheExchange, WhatOtherThreadsAskedForIsToldBeforeTheNextLargeRequest) {
   ThreadCache::Shelf* shelf = nullptr;
   {
     PoolGuard guard(rig.state);
-    shelf =
-        other->add_shelf(rig.state.caches.shelves(), StreamId{0}, StreamIndex{0}, LaneId{0});
+    shelf = other->add_shelf(rig.state.caches.shelves(), StreamId{0}, StreamIndex{0}, LaneId{0});
     shelf->objects[0][shelf->count[0]++] = {DeviceAddr{512}, &note};
   }
   helper.run([&] {

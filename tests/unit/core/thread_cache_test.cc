@@ -132,7 +132,8 @@ TEST(ThreadCache, TheLogIsToldOnceAlsoWhileItsOwnerGoesOn) {
   std::thread owner([&] {
     DeviceAddr addr;
     for (std::uint64_t i = 0; i < kRequests; ++i) {
-      while (!cache.enter()) {}
+      while (!cache.enter()) {
+      }
       cache.hand_out(shelf, kOneKiB, 1_KiB, 1_KiB, &addr);
       cache.put_back(shelf, kOneKiB, {addr, notes.data()}, 1_KiB, 1_KiB);
       cache.leave();
