@@ -12,16 +12,12 @@ BlockMap::Leaf::Leaf() {
 
 BlockMap::BlockMap() : tops_(std::make_unique<std::atomic<Leaf*>[]>(kTopEntries)) {}
 
-BlockMap::Leaf& BlockMap::leaf_of(DeviceAddr addr) {
-  const std::uint64_t top = addr.value >> (kGranuleShift + kLeafBits);
+BlockMap::Leaf* BlockMap::add_leaf(std::uint64_t top, DeviceAddr addr) {
   LEVEE_CHECK_LT(top, kTopEntries, "device address ", addr, " is above 47 bits");
-  Leaf* leaf = tops_[top].load(std::memory_order_relaxed);
-  if (leaf == nullptr) {
-    leaves_.push_back(std::make_unique<Leaf>());
-    leaf = leaves_.back().get();
-    tops_[top].store(leaf, std::memory_order_release);
-  }
-  return *leaf;
+  leaves_.push_back(std::make_unique<Leaf>());
+  Leaf* leaf = leaves_.back().get();
+  tops_[top].store(leaf, std::memory_order_release);
+  return leaf;
 }
 
 void BlockMap::mark(DeviceAddr base, Bytes bytes, ZoneIndex zone) {

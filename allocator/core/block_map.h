@@ -17,6 +17,7 @@
 
 #include <levee/units.h>
 
+#include "allocator/base/attributes.h"
 #include "allocator/core/block.h"
 #include "allocator/core/ids.h"
 
@@ -131,7 +132,14 @@ class BlockMap {
     return leaf == nullptr ? nullptr : leaf->fragments[granule & kLeafMask];
   }
   static bool is_chunk_start(DeviceAddr at, const Chunk* chunk);
-  Leaf& leaf_of(DeviceAddr addr);
+  Leaf& leaf_of(DeviceAddr addr) {
+    const std::uint64_t top = addr.value >> (kGranuleShift + kLeafBits);
+    Leaf* leaf = top < kTopEntries ? tops_[top].load(std::memory_order_relaxed) : nullptr;
+    if (leaf == nullptr) [[unlikely]]
+      leaf = add_leaf(top, addr);
+    return *leaf;
+  }
+  LEVEE_SLOW_PATH Leaf* add_leaf(std::uint64_t top, DeviceAddr addr);
   std::atomic<std::uintptr_t>& word(DeviceAddr addr) {
     return leaf_of(addr).words[(addr.value >> kGranuleShift) & kLeafMask];
   }

@@ -42,6 +42,8 @@ struct alignas(64) Page {
   bool is_bound : 1 = false;       ///< pinned or anchored: no stitch takes it however free it is
   bool is_untold : 1 = false;      ///< listed to be told to its deferred zones
   bool is_shown_deferred : 1 = false;  ///< what those zones have been told last
+  /// Who has to hear of it when it changes between wholly free and in use (`Space::on_change`).
+  std::uint8_t hearers = 0;
   StampSet stamps;              ///< of everything given back on it since one block covered it whole
   std::uint32_t prompt_at = 0;  ///< which mapping is in a prompt zone, if one alone is
   HandleId handle;              ///< {0} for a page of a cudaMalloc segment
@@ -49,6 +51,16 @@ struct alignas(64) Page {
 
   bool is_wholly_free() const { return live_bytes == 0; }
   bool is_anchored() const { return handle.value == 0; }  ///< cannot be mapped anywhere else
+  static constexpr std::uint8_t kDeferredUnlisted = 1;    ///< deferred zones, and it is not listed
+  static constexpr std::uint8_t kAPrompt = 2;             ///< a prompt zone
+  static constexpr std::uint8_t kPrompts = 4;             ///< several of them
+  /// After the counts of slots or `is_untold` have changed.
+  void note_hearers() {
+    hearers = 0;
+    if (slot_count != prompt_slots && !is_untold) hearers |= kDeferredUnlisted;
+    if (prompt_slots > 0) hearers |= kAPrompt;
+    if (prompt_slots > 1) hearers |= kPrompts;
+  }
   const Mapping* mapping_in(ZoneIndex zone) const {
     for (const Mapping& m : mappings) {
       if (m.slot.zone == zone) return &m;

@@ -42,10 +42,10 @@ std::optional<Place> best_fit(const Space& space, std::span<const ZoneIndex> zon
     const Zone& zone = space.zone(index);
     if (!zone.runs.may_have(bytes)) continue;
     if (!accept) {
-      const auto i = zone.runs.best_fit(bytes);
-      if (i && (!best || zone.runs.at(*i).size < best_size)) {
-        best = Place{index, low_end(zone.runs.at(*i), bytes)};
-        best_size = zone.runs.at(*i).size;
+      const auto run = zone.runs.best_run(bytes);
+      if (run && (!best || run->size < best_size)) {
+        best = Place{index, low_end(*run, bytes)};
+        best_size = run->size;
       }
       continue;
     }

@@ -7,7 +7,7 @@
 
 namespace levee::core {
 
-std::size_t RunIndex::first_after(std::uint64_t offset) const {
+std::size_t RunIndex::first_after_slow(std::uint64_t offset) const {
   return static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), offset) -
                                   begins_.begin());
 }
@@ -33,6 +33,7 @@ void RunIndex::insert(Run run) {
   LEVEE_DCHECK(next == 0 || begins_[next - 1] + sizes_[next - 1] <= begin, "run freed twice at ",
                begin);
   std::uint64_t merged = size;
+  hint_ = joins_previous ? next - 1 : next;
   if (joins_previous && joins_next) {
     merged = sizes_[next - 1] += size + sizes_[next];
     erase(next);
@@ -58,6 +59,7 @@ void RunIndex::cut(Run run) {
   const std::size_t after = first_after(begin);
   LEVEE_CHECK_GT(after, 0U, "cut of bytes that are not free, at ", begin);
   const std::size_t i = after - 1;
+  hint_ = i;
   const std::uint64_t run_begin = begins_[i];
   const std::uint64_t run_size = sizes_[i];
   const std::uint64_t before = begin - run_begin;
@@ -111,7 +113,7 @@ std::optional<std::size_t> RunIndex::lowest_fit(Bytes size, std::size_t from) co
   const std::size_t n = sizes_.size();
   const std::uint64_t* sizes = sizes_.data();
   for (std::size_t i = from; i < n; ++i) {
-    if (sizes[i] >= size.value) return i;
+    if (sizes[i] >= size.value) return hint_ = i;
   }
   if (from == 0) longest();  // the bound was too high: the next search fails at once
   return std::nullopt;
@@ -121,7 +123,7 @@ std::optional<std::size_t> RunIndex::highest_fit(Bytes size, std::size_t below) 
   if (!may_have(size)) return std::nullopt;
   const std::uint64_t* sizes = sizes_.data();
   for (std::size_t i = below; i-- > 0;) {
-    if (sizes[i] >= size.value) return i;
+    if (sizes[i] >= size.value) return hint_ = i;
   }
   if (below == count()) longest();
   return std::nullopt;

@@ -2,8 +2,9 @@
 //
 // Owns: two flat arrays (begin, size), offsets from the zone's base. Promises: runs neither overlap
 // nor touch (I2); a search never changes anything. Does not: know pages, streams or addresses.
-// Guarded by the pool lock. Cost: a first fit scans the sizes in order, about 0.3 ns a run; an
-// insertion moves what lies behind it. Measured run counts: 3 to 90 on average, below 210.
+// Guarded by the pool lock, searches too: they note where they ended, since what was found is cut
+// next, and what was cut comes back. Cost: a first fit scans the sizes in order, about 0.3 ns a
+// run; an insertion moves what lies behind it. Measured run counts: 3 to 90 on average, below 210.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +61,18 @@ class RunIndex {
   void validate() const;
 
  private:
-  std::size_t first_after(std::uint64_t offset) const;  // index of the first run beginning after it
+  /// Index of the first run that begins after it.
+  std::size_t first_after(std::uint64_t offset) const {
+    const std::size_t at = hint_;
+    const std::size_t n = begins_.size();
+    const std::uint64_t* begins = begins_.data();
+    if (at < n && begins[at] <= offset && (at + 1 == n || offset < begins[at + 1])) return at + 1;
+    if (at <= n && (at == n || offset < begins[at]) && (at == 0 || begins[at - 1] <= offset)) {
+      return at;
+    }
+    return first_after_slow(offset);
+  }
+  std::size_t first_after_slow(std::uint64_t offset) const;
   void erase(std::size_t i);
   void insert_at(std::size_t i, std::uint64_t begin, std::uint64_t size);
 
@@ -69,6 +81,7 @@ class RunIndex {
   std::uint64_t total_ = 0;
   mutable std::uint64_t longest_bound_ = 0;  // at least the longest run's size
   mutable bool longest_exact_ = true;
+  mutable std::size_t hint_ = 0;  // where something was found or changed last; any value is right
 };
 
 }  // namespace levee::core

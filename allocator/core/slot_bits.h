@@ -21,10 +21,18 @@ class SlotBits {
     if (words > words_.size()) words_.resize(words, 0);
   }
   void set(std::uint32_t first, std::uint32_t count) {
+    if (count == 1) [[likely]] {
+      words_[first / 64] |= 1ULL << (first % 64);
+      return;
+    }
     for_each_word(first, count,
                   [this](std::size_t word, std::uint64_t bits) { words_[word] |= bits; });
   }
   void clear(std::uint32_t first, std::uint32_t count) {
+    if (count == 1) [[likely]] {
+      words_[first / 64] &= ~(1ULL << (first % 64));
+      return;
+    }
     for_each_word(first, count,
                   [this](std::size_t word, std::uint64_t bits) { words_[word] &= ~bits; });
   }
@@ -38,8 +46,22 @@ class SlotBits {
     return sum;
   }
 
-  /// Length of the run of set bits that `slot` belongs to. Pre: its bit is set.
-  std::uint32_t run_through(std::uint32_t slot) const {
+  /// Where the run of set bits that `slot` belongs to begins. Pre: its bit is set.
+  std::uint32_t run_begin(std::uint32_t slot) const {
+    std::size_t word = slot / 64;
+    const std::uint32_t bit = slot % 64;
+    std::uint32_t down = ones_below(words_[word] << (63 - bit));
+    if (down == bit + 1) {
+      while (word-- > 0) {
+        const std::uint32_t more = ones_below(words_[word]);
+        down += more;
+        if (more < 64) break;
+      }
+    }
+    return slot + 1 - down;
+  }
+  /// One past its end. Pre: its bit is set.
+  std::uint32_t run_end(std::uint32_t slot) const {
     std::size_t word = slot / 64;
     const std::uint32_t bit = slot % 64;
     std::uint32_t up = ones_from(words_[word] >> bit);
@@ -50,16 +72,41 @@ class SlotBits {
         if (more < 64) break;
       }
     }
-    word = slot / 64;
-    std::uint32_t down = ones_below(words_[word] << (63 - bit));
-    if (down == bit + 1) {
-      while (word-- > 0) {
-        const std::uint32_t more = ones_below(words_[word]);
-        down += more;
-        if (more < 64) break;
+    return slot + up;
+  }
+  /// Its length. Pre: its bit is set.
+  std::uint32_t run_through(std::uint32_t slot) const { return run_end(slot) - run_begin(slot); }
+
+  /// `f(first, end)` for every run of at least `least` set bits, from the lowest up. Pre: `least`
+  /// is not 0. Looks at 64 places at once, with no branch for the shorter runs.
+  template <typename F>
+  void for_each_run_of(std::uint64_t least, F&& f) const {
+    const auto window = static_cast<std::uint32_t>(std::min<std::uint64_t>(least, 64));
+    const std::size_t words = words_.size();
+    std::uint32_t done = 0;  // below it all runs were met
+    for (std::size_t i = 0; i < words; ++i) {
+      std::uint64_t low = words_[i];
+      if (low == 0) continue;
+      std::uint64_t high = i + 1 < words ? words_[i + 1] : 0;
+      // A bit stays if the next `have` bits are set as well.
+      for (std::uint32_t have = 1; have < window;) {
+        const std::uint32_t shift = std::min(have, window - have);
+        low &= low >> shift | high << (64 - shift);
+        high &= high >> shift;
+        have += shift;
+      }
+      const auto base = static_cast<std::uint32_t>(i * 64);
+      while (low != 0) {
+        const auto bit = static_cast<std::uint32_t>(std::countr_zero(low));
+        if (base + bit >= done) {
+          done = run_end(base + bit);
+          const std::uint32_t first = run_begin(base + bit);
+          if (done - first >= least) f(first, done);
+        }
+        if (done >= base + 64) break;
+        low &= ~0ULL << (done - base);
       }
     }
-    return up + down - 1;
   }
 
   /// `f(first, end)` for every run of set bits, from the lowest up.

@@ -46,7 +46,7 @@ class Space::Intervals {
   static constexpr std::size_t kMost = 12;
 
   void apply(const Item& item) {
-    RunIndex& runs = space_.zones_[item.zone.value].runs.prompt();
+    RunIndex& runs = space_.zones_[item.zone.value]->runs.prompt();
     if (show_) {
       runs.insert(item.run);
     } else {
@@ -70,9 +70,11 @@ constexpr std::uint16_t kMostCounted = 0xFFFF;
 
 void count_slot(Page& page, std::uint32_t mapping, bool is_prompt) {
   if (page.slot_count < kMostCounted) ++page.slot_count;
-  if (!is_prompt) return;
-  if (page.prompt_slots < kMostCounted - 1) ++page.prompt_slots;
-  page.prompt_at = mapping;
+  if (is_prompt) {
+    if (page.prompt_slots < kMostCounted - 1) ++page.prompt_slots;
+    page.prompt_at = mapping;
+  }
+  page.note_hearers();
 }
 }  // namespace
 
@@ -80,16 +82,26 @@ Space::Space(Bytes unit) : unit_(unit), unit_log2_(std::countr_zero(unit.value))
   LEVEE_CHECK(std::has_single_bit(unit.value), "slots of ", unit, " bytes");
 }
 
+inline bool Space::may_be_visible(const Page& page, const Mapping& mapping) const {
+  if (!mapping.usable) return false;
+  if (page.pinned_to.is_none() || mutated(Mutant::kLendCaptured)) return true;
+  return zones_[mapping.slot.zone.value]->pool == page.pinned_to;
+}
+
+bool Space::is_visible(const Page& page, const Mapping& mapping) const {
+  return page.withheld == 0 && may_be_visible(page, mapping);
+}
+
 ZoneIndex Space::add_zone(DeviceAddr base, Bytes range_bytes, PoolIndex pool, ZoneRole role) {
   ZoneIndex index;
   if (free_zones_.empty()) {
     index.value = static_cast<std::uint32_t>(zones_.size());
-    zones_.emplace_back();
+    zones_.push_back(std::make_unique<Zone>());
   } else {
     index.value = free_zones_.back();
     free_zones_.pop_back();
   }
-  Zone& zone = zones_[index.value];
+  Zone& zone = *zones_[index.value];
   zone = Zone{};
   zone.index = index;
   zone.role = role;
@@ -101,7 +113,7 @@ ZoneIndex Space::add_zone(DeviceAddr base, Bytes range_bytes, PoolIndex pool, Zo
 }
 
 void Space::remove_zone(ZoneIndex index) {
-  Zone& zone = zones_[index.value];
+  Zone& zone = *zones_[index.value];
   LEVEE_CHECK_EQ(zone.filled, 0U, "a zone goes while pages are mapped in it");
   LEVEE_CHECK_EQ(zone.runs.count(), 0U);
   zone = Zone{};
@@ -109,7 +121,7 @@ void Space::remove_zone(ZoneIndex index) {
 }
 
 void Space::move_zone(ZoneIndex index, PoolIndex pool, ZoneRole role) {
-  Zone& zone = zones_[index.value];
+  Zone& zone = *zones_[index.value];
   // Pages that are pinned to a pool show in its zones alone.
   tell_deferred();
   zone.pool = pool;
@@ -184,15 +196,9 @@ void Space::set_holder(Page& page, PoolIndex pool) {
   page.holder = pool;
 }
 
-bool Space::is_visible(const Page& page, const Mapping& mapping) const {
-  if (!mapping.usable || page.withheld != 0) return false;
-  if (page.pinned_to.is_none() || mutated(Mutant::kLendCaptured)) return true;
-  return zones_[mapping.slot.zone.value].pool == page.pinned_to;
-}
-
 void Space::show_slot(const Page& page, const Mapping& mapping, bool shown) {
   if (shown && !is_visible(page, mapping)) return;
-  ZoneRuns& runs = zones_[mapping.slot.zone.value].runs;
+  ZoneRuns& runs = zones_[mapping.slot.zone.value]->runs;
   if (!runs.is_deferred()) {
     if (shown) {
       runs.prompt().insert(extent(page, mapping));
@@ -206,22 +212,28 @@ void Space::show_slot(const Page& page, const Mapping& mapping, bool shown) {
   }
 }
 
-void Space::show_page(Page& page, bool shown) {
-  for (const Mapping& mapping : page.mappings) show_slot(page, mapping, shown);
-  page.is_shown_deferred = shown;
+void Space::show_page(PageIndex index, Page& page, bool shown) {
+  list_untold(index, page);
+  if (page.prompt_slots == 1) return show_slot(page, page.mappings[page.prompt_at], shown);
+  if (page.prompt_slots == 0) return;
+  for (const Mapping& mapping : page.mappings) {
+    if (zones_[mapping.slot.zone.value]->runs.is_deferred()) continue;
+    show_slot(page, mapping, shown);
+  }
 }
 
 void Space::count_prompt(Page& page) const {
   page.slot_count = 0;
   page.prompt_slots = 0;
+  page.note_hearers();
   for (std::uint32_t i = 0; i < page.mappings.size(); ++i) {
-    count_slot(page, i, !zones_[page.mappings[i].slot.zone.value].runs.is_deferred());
+    count_slot(page, i, !zones_[page.mappings[i].slot.zone.value]->runs.is_deferred());
   }
 }
 
 void Space::attach(PageIndex index, Slot first, bool usable) {
   Page& page = pages_[index];
-  Zone& zone = zones_[first.zone.value];
+  Zone& zone = *zones_[first.zone.value];
   if (!mutated(Mutant::kPageTwiceInZone)) {
     LEVEE_CHECK(page.mapping_in(first.zone) == nullptr, "a page is mapped twice into one zone");
   }
@@ -232,16 +244,23 @@ void Space::attach(PageIndex index, Slot first, bool usable) {
     zone.slots[unit] = index;
   }
   zone.filled += page.units;
-  tell_deferred(page);
+  if (!page.is_untold) tell_deferred(page);
   page.mappings.push_back(Mapping{first, usable});
   count_slot(page, static_cast<std::uint32_t>(page.mappings.size() - 1), !zone.runs.is_deferred());
-  if (zone.runs.is_deferred()) zone.runs.cover(static_cast<std::uint32_t>(end));
-  if (page.is_wholly_free()) show_slot(page, page.mappings.back(), /*shown=*/true);
+  if (!zone.runs.is_deferred()) {
+    if (page.is_wholly_free()) show_slot(page, page.mappings.back(), /*shown=*/true);
+    return;
+  }
+  zone.runs.cover(static_cast<std::uint32_t>(end));
+  // As the others of its slots: where they lag behind they are told of together.
+  if (page.is_shown_deferred && may_be_visible(page, page.mappings.back())) {
+    zone.runs.show(first.unit, page.units);
+  }
 }
 
 void Space::detach(PageIndex index, Slot first) {
   Page& page = pages_[index];
-  Zone& zone = zones_[first.zone.value];
+  Zone& zone = *zones_[first.zone.value];
   for (std::size_t i = 0; i < page.mappings.size(); ++i) {
     const Mapping mapping = page.mappings[i];
     if (mapping.slot != first) continue;
@@ -276,7 +295,7 @@ void Space::withhold(PageIndex index) {
   LEVEE_CHECK(page.is_wholly_free(), "a page with live bytes cannot be withheld");
   if (page.withheld == 0) {
     if (is_lendable(page)) lendable_units_ -= page.units;
-    show_page(page, /*shown=*/false);
+    show_page(index, page, /*shown=*/false);
   }
   ++page.withheld;
 }
@@ -286,7 +305,7 @@ void Space::offer(PageIndex index) {
   LEVEE_CHECK_GT(page.withheld, 0U);
   if (--page.withheld > 0) return;
   if (is_lendable(page)) lendable_units_ += page.units;
-  show_page(page, /*shown=*/true);
+  show_page(index, page, /*shown=*/true);
 }
 
 void Space::pin(PageIndex index, PoolIndex pool) {
@@ -308,6 +327,7 @@ void Space::unpin_all(PoolIndex pool) {
       continue;
     }
     withhold(PageIndex{i});
+    tell_deferred(page);  // those of the pool, as long as they are told apart
     set_pinned(page, PoolIndex{});
     offer(PageIndex{i});
   }
@@ -321,12 +341,16 @@ void Space::change_holder(PoolIndex from, PoolIndex to) {
   }
 }
 
+void Space::list_untold(PageIndex index, Page& page) {
+  if ((page.hearers & Page::kDeferredUnlisted) == 0) return;
+  page.is_untold = true;
+  page.note_hearers();
+  untold_.push_back(index);
+}
+
 void Space::on_change(PageIndex index, Page& page, const Zone& owner, Intervals& intervals) {
-  if (page.slot_count != page.prompt_slots && !page.is_untold) {
-    page.is_untold = true;
-    untold_.push_back(index);
-  }
-  if (page.prompt_slots > (owner.runs.is_deferred() ? 0U : 1U)) {
+  list_untold(index, page);
+  if ((page.hearers & hearers_beside(owner) & ~Page::kDeferredUnlisted) != 0) {
     tell_prompt(page, owner.index, intervals);
   }
 }
@@ -341,7 +365,7 @@ void Space::tell_prompt(const Page& page, ZoneIndex owner, Intervals& intervals)
   };
   if (page.prompt_slots == 1) return tell(page.mappings[page.prompt_at]);
   for (const Mapping& mapping : page.mappings) {
-    if (!zones_[mapping.slot.zone.value].runs.is_deferred()) tell(mapping);
+    if (!zones_[mapping.slot.zone.value]->runs.is_deferred()) tell(mapping);
   }
 }
 
@@ -349,13 +373,14 @@ void Space::tell_deferred(Page& page) {
   const bool shown = page.is_wholly_free() && page.withheld == 0;
   if (page.is_shown_deferred == shown) return;
   page.is_shown_deferred = shown;
+  const std::uint32_t units = page.units;
   for (const Mapping& mapping : page.mappings) {
-    ZoneRuns& runs = zones_[mapping.slot.zone.value].runs;
+    ZoneRuns& runs = zones_[mapping.slot.zone.value]->runs;
     if (!runs.is_deferred()) continue;
     if (!shown) {
-      if (!mutated(Mutant::kNoAliasHide)) runs.hide(mapping.slot.unit, page.units);
-    } else if (is_visible(page, mapping)) {
-      runs.show(mapping.slot.unit, page.units);
+      if (!mutated(Mutant::kNoAliasHide)) runs.hide(mapping.slot.unit, units);
+    } else if (may_be_visible(page, mapping)) {
+      runs.show(mapping.slot.unit, units);
     }
   }
 }
@@ -364,6 +389,7 @@ void Space::tell_deferred() {
   for (PageIndex index : untold_) {
     Page& page = pages_[index];
     page.is_untold = false;
+    page.note_hearers();
     tell_deferred(page);
   }
   untold_.clear();
@@ -416,7 +442,7 @@ struct Space::Taken {
 };
 
 Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
-  Zone& zone = zones_[zone_index.value];
+  Zone& zone = *zones_[zone_index.value];
   if (!zone.runs.is_deferred()) zone.runs.prompt().cut(run);
   Taken taken;
   Intervals hidden(*this, /*show=*/false);
@@ -436,7 +462,7 @@ Bytes Space::occupy(ZoneIndex zone_index, Run run, PoolIndex pool) {
 // Pages from `unit` on, wholly free, that end below `end`. Returns where they end.
 std::uint64_t Space::take_whole(const Zone& zone, std::uint64_t unit, std::uint64_t end,
                                 PoolIndex pool, Intervals& hidden, Taken& taken) {
-  const std::uint32_t lone = zone.runs.is_deferred() ? 0 : 1;
+  const std::uint8_t hearers = hearers_beside(zone);
   const ZoneIndex owner = zone.index;
   const PageIndex* slots = zone.slots.data();
   Page* const pages = &pages_[PageIndex{0}];  // in a register: what is stored below is not it
@@ -462,7 +488,7 @@ std::uint64_t Space::take_whole(const Zone& zone, std::uint64_t unit, std::uint6
       set_holder(page, pool);
       taken.held += units;
     }
-    if (page.slot_count > lone) on_change(index, page, zone, hidden);
+    if ((page.hearers & hearers) != 0) on_change(index, page, zone, hidden);
   }
   const auto whole = static_cast<std::uint32_t>(unit - first);
   taken.used += whole;
@@ -499,7 +525,7 @@ struct Space::Given {
 };
 
 void Space::vacate(ZoneIndex zone_index, Run run, std::span<const Stamp> stamps) {
-  Zone& zone = zones_[zone_index.value];
+  Zone& zone = *zones_[zone_index.value];
   if (mutated(Mutant::kNoStamp)) stamps = {};
   Given given;
   {
@@ -521,10 +547,12 @@ void Space::vacate(ZoneIndex zone_index, Run run, std::span<const Stamp> stamps)
 // The reverse of `take_whole`.
 std::uint64_t Space::give_whole(const Zone& zone, std::uint64_t unit, std::uint64_t end,
                                 std::span<const Stamp> stamps, Intervals& shown, Given& given) {
-  const std::uint32_t lone = zone.runs.is_deferred() ? 0 : 1;
+  const std::uint8_t hearers = hearers_beside(zone);
   const PageIndex* slots = zone.slots.data();
   Page* const pages = &pages_[PageIndex{0}];  // in a register: what is stored below is not it
   const int unit_log2 = unit_log2_;
+  const bool is_lone = stamps.size() == 1;
+  const Stamp lone = is_lone ? stamps[0] : Stamp{};
   const std::uint64_t first = unit;
   std::uint32_t bound = 0;
   while (unit < end) {
@@ -537,14 +565,14 @@ std::uint64_t Space::give_whole(const Zone& zone, std::uint64_t unit, std::uint6
     unit += units;
     page.live_bytes = 0;
     page.owner = ZoneIndex{};
-    if (stamps.size() == 1) {
-      page.stamps.add(stamps[0]);
+    if (is_lone && page.stamps.empty()) [[likely]] {
+      page.stamps.add_first(lone);
     } else {
       page.stamps.add_all(stamps);
     }
     if (!is_lendable_if_free(page)) [[unlikely]]
       bound += units;
-    if (page.slot_count > lone) on_change(index, page, zone, shown);
+    if ((page.hearers & hearers) != 0) on_change(index, page, zone, shown);
   }
   const auto whole = static_cast<std::uint32_t>(unit - first);
   given.unused += whole;
@@ -573,8 +601,8 @@ void Space::give_part(Zone& zone, PageIndex index, Run part, Bytes page_end,
 
 // Whether a deferred zone was told of a slot, or will be.
 void Space::validate_slot(const Page& page, const Mapping& mapping) const {
-  const Zone& zone = zones_[mapping.slot.zone.value];
-  const bool shown = page.is_shown_deferred && is_visible(page, mapping);
+  const Zone& zone = *zones_[mapping.slot.zone.value];
+  const bool shown = page.is_shown_deferred && may_be_visible(page, mapping);
   for (std::uint32_t unit = mapping.slot.unit; unit < mapping.slot.unit + page.units; ++unit) {
     LEVEE_CHECK_EQ(zone.runs.bits().is_set(unit), shown, "slot ", unit, " of zone ",
                    zone.index.value, " is not as it was told");
@@ -605,16 +633,19 @@ void Space::validate() const {
     if (page.is_untold) ++untold;
     std::uint32_t prompt = 0;
     for (const Mapping& mapping : page.mappings) {
-      if (!zones_[mapping.slot.zone.value].runs.is_deferred()) ++prompt;
+      if (!zones_[mapping.slot.zone.value]->runs.is_deferred()) ++prompt;
     }
     const auto slots = std::min<std::size_t>(page.mappings.size(), kMostCounted);
     const auto prompt_slots = std::min<std::uint32_t>(prompt, kMostCounted - 1);
     LEVEE_CHECK_EQ(prompt_slots, page.prompt_slots, "slots of page ", i, " in prompt zones");
     LEVEE_CHECK_EQ(slots, page.slot_count, "slots of page ", i);
+    Page fresh = page;
+    fresh.note_hearers();
+    LEVEE_CHECK_EQ(fresh.hearers, page.hearers, "who hears of page ", i);
     LEVEE_CHECK_EQ(page.is_bound, page.is_anchored() || !page.pinned_to.is_none(), "page ", i);
     if (prompt == 1) {
       const ZoneIndex zone = page.mappings[page.prompt_at].slot.zone;
-      LEVEE_CHECK(!zones_[zone.value].runs.is_deferred(), "page ", i, " and its prompt zone");
+      LEVEE_CHECK(!zones_[zone.value]->runs.is_deferred(), "page ", i, " and its prompt zone");
     }
     if (!page.owner.is_none()) {
       const Mapping* owner = page.mapping_in(page.owner);
@@ -622,7 +653,7 @@ void Space::validate() const {
     }
     for (std::size_t a = 0; a < page.mappings.size(); ++a) {
       const Mapping& mapping = page.mappings[a];
-      const Zone& zone = zones_[mapping.slot.zone.value];
+      const Zone& zone = *zones_[mapping.slot.zone.value];
       for (std::size_t b = 0; b < a; ++b) {
         LEVEE_CHECK(page.mappings[b].slot.zone != mapping.slot.zone, "page ", i,
                     " is mapped twice into zone ", mapping.slot.zone.value);
@@ -649,7 +680,7 @@ void Space::validate() const {
     }
   }
   for (std::uint32_t zi = 0; zi < zones_.size(); ++zi) {
-    const Zone& zone = zones_[zi];
+    const Zone& zone = *zones_[zi];
     if (zone.role == ZoneRole::kNone) continue;
     zone.runs.validate();
     std::uint32_t filled = 0;

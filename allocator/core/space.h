@@ -19,7 +19,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -47,10 +47,10 @@ class Space {
   ZoneIndex add_zone(DeviceAddr base, Bytes range_bytes, PoolIndex pool, ZoneRole role);
   /// Pre: every slot is empty.
   void remove_zone(ZoneIndex index);
-  Zone& zone(ZoneIndex index) { return zones_[index.value]; }
-  const Zone& zone(ZoneIndex index) const { return zones_[index.value]; }
+  Zone& zone(ZoneIndex index) { return *zones_[index.value]; }
+  const Zone& zone(ZoneIndex index) const { return *zones_[index.value]; }
   std::uint32_t zone_end() const { return static_cast<std::uint32_t>(zones_.size()); }
-  bool is_zone(std::uint32_t i) const { return zones_[i].role != ZoneRole::kNone; }
+  bool is_zone(std::uint32_t i) const { return zones_[i]->role != ZoneRole::kNone; }
   /// Gives a zone, with what is on offer in it, to another pool. Pre: no byte of it is live, or its
   /// pages are held by the new pool from now on.
   void move_zone(ZoneIndex index, PoolIndex pool, ZoneRole role);
@@ -93,7 +93,7 @@ class Space {
 
   template <typename F>
   void for_each_page(ZoneIndex zone, Run run, F&& f) const {
-    const Zone& z = zones_[zone.value];
+    const Zone& z = *zones_[zone.value];
     std::uint64_t unit = first_unit(z, run);
     const std::uint64_t last = (run.end().value - 1) >> unit_log2_;
     while (unit <= last) {
@@ -112,7 +112,7 @@ class Space {
   /// Whether `f` says yes to every stamp of the run's pages; stops at the first no.
   template <typename F>
   bool all_stamps(ZoneIndex zone, Run run, F&& f) const {
-    const Zone& z = zones_[zone.value];
+    const Zone& z = *zones_[zone.value];
     const std::uint64_t last = (run.end().value - 1) >> unit_log2_;
     for (std::uint64_t unit = first_unit(z, run); unit <= last;) {
       const Page& page = pages_[z.slots[unit]];
@@ -152,13 +152,20 @@ class Space {
   class Intervals;  // joins neighbouring intervals before they are hidden or shown
 
   bool is_visible(const Page& page, const Mapping& mapping) const;
+  /// Once the page is not withheld.
+  bool may_be_visible(const Page& page, const Mapping& mapping) const;
   void tell_prompt(const Page& page, ZoneIndex owner, Intervals& intervals) const;
   void tell_deferred(Page& page);
   // The page has changed between wholly free and in use, and has slots elsewhere.
   void on_change(PageIndex index, Page& page, const Zone& owner, Intervals& intervals);
+  static std::uint8_t hearers_beside(const Zone& owner) {
+    return Page::kDeferredUnlisted | (owner.runs.is_deferred() ? Page::kAPrompt : Page::kPrompts);
+  }
+  void list_untold(PageIndex index, Page& page);
   void count_prompt(Page& page) const;
-  /// A wholly free page is on offer, or no longer, in all zones where it may be.
-  void show_page(Page& page, bool shown);
+  /// A wholly free page is on offer, or no longer, in all zones where it may be: in prompt ones at
+  /// once.
+  void show_page(PageIndex index, Page& page, bool shown);
   void show_slot(const Page& page, const Mapping& mapping, bool shown);
   void set_deferred(Zone& zone, bool is_deferred);
   bool is_lendable(const Page& page) const {
@@ -191,7 +198,7 @@ class Space {
 
   Bytes unit_;
   int unit_log2_;
-  std::deque<Zone> zones_;
+  std::vector<std::unique_ptr<Zone>> zones_;
   std::vector<std::uint32_t> free_zones_;
   PageTable pages_;
   std::vector<PageIndex> untold_;          // pages whose deferred zones lag behind; room for all

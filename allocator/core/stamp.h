@@ -50,6 +50,8 @@ class StampSet {
     }
     stamps_.push_back(stamp);
   }
+  /// Pre: the set is empty.
+  void add_first(Stamp stamp) { stamps_.push_back(stamp); }
   void add_all(std::span<const Stamp> others) {
     for (Stamp stamp : others) add(stamp);
   }

@@ -15,6 +15,7 @@
 // but for the message callback.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -108,6 +109,8 @@ class TraceRecorder final : public Recorder {
 
   explicit TraceRecorder(Options options);
 
+  static constexpr std::size_t kLine = 128;  // processors fetch lines of 64 bytes in pairs
+
   LEVEE_NOINLINE void record_by_clock(std::uint32_t context_and_kind, LaneId lane, std::uint64_t a,
                                       std::uint64_t b, std::uint16_t aux) noexcept;
   LEVEE_SLOW_PATH void store_slow(Event event, bool needs_stamp) noexcept;
@@ -144,9 +147,10 @@ class TraceRecorder final : public Recorder {
   const CounterMoment began_;
   TickSource ticks_;  // set before `uses_ticks_`
   std::atomic<bool> uses_ticks_{false};
-  std::atomic<std::uint64_t> id_with_ticks_{
+  // Read with every event, so on a line that nobody writes to while recording.
+  alignas(kLine) std::atomic<std::uint64_t> id_with_ticks_{
       UINT64_MAX};  // `id_` while stamps are the counter alone, else no recorder's
-  std::atomic<Phase> phase_{Phase::kIdle};
+  alignas(kLine) std::atomic<Phase> phase_{Phase::kIdle};
   std::atomic<bool> is_child_{false};
   std::atomic<bool> has_failed_{false};
   std::atomic<std::uint64_t> progress_{0};  // grows while the writer works

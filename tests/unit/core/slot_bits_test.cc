@@ -17,6 +17,13 @@ Runs runs_of(const SlotBits& bits) {
   return runs;
 }
 
+Runs runs_of(const SlotBits& bits, std::uint64_t least) {
+  Runs runs;
+  bits.for_each_run_of(
+      least, [&](std::uint32_t first, std::uint32_t end) { runs.emplace_back(first, end); });
+  return runs;
+}
+
 TEST(SlotBits, ARunReachesOverWordsAndToTheEnd) {
   SlotBits bits;
   bits.cover(256);
@@ -66,6 +73,14 @@ TEST(SlotBits, AgreesWithAListOfFlagsOverRandomOperations) {
     }
     ASSERT_EQ(runs_of(bits), expected);
     ASSERT_EQ(bits.count(), set);
+    for (const std::uint64_t least :
+         {1U, 2U, 3U, 17U, 63U, 64U, 65U, 128U, 1U + static_cast<std::uint32_t>(i) % 333U}) {
+      Runs long_ones;
+      for (const auto& [begin, end] : expected) {
+        if (end - begin >= least) long_ones.emplace_back(begin, end);
+      }
+      ASSERT_EQ(runs_of(bits, least), long_ones) << least;
+    }
     for (const auto& [begin, end] : expected) {
       ASSERT_EQ(bits.run_through(begin), end - begin);
       ASSERT_EQ(bits.run_through((begin + end) / 2), end - begin);
