@@ -126,10 +126,25 @@ void Placer::fold(ThreadCache& cache, bool is_still) {
                                                        (before.given[1] - before.returned[1]))};
   turn_budget_ += now.given[0] - before.given[0];
   before = now;
-  // Far below the maximum a cache may hand out more before it tells: all of them together no more
-  // than what is missing to a new one.
+  const std::int64_t credit = fair_credit();
+  most_credit_ = std::max(most_credit_, credit);
+  cache.set_credit(credit);
+  limit_credits();
+}
+
+// Far below the maximum a cache may hand out more before it tells: all of them together no more
+// than what is missing to a new one.
+std::int64_t Placer::fair_credit() const {
   constexpr auto kShares = static_cast<std::int64_t>(ThreadCaches::kMost);
-  cache.set_credit(std::max(kLeastCredit, state_.counters.headroom_bytes() / kShares));
+  return std::max(kLeastCredit, state_.counters.headroom_bytes() / kShares);
+}
+
+// Twice what is fair is left until it matters: else each rise would go through all caches.
+void Placer::lower_credits() {
+  const std::int64_t credit = fair_credit();
+  if (most_credit_ <= credit || (credit > kLeastCredit && most_credit_ / 2 <= credit)) return;
+  most_credit_ = credit;
+  state_.caches.for_each([&](ThreadCache& cache) { cache.set_credit(credit); });
 }
 
 void Placer::tell_predictor(ThreadCache& cache) {
@@ -172,6 +187,7 @@ void Placer::retire_caches(std::uint64_t thread) {
     if (cache.is_untold()) fold(cache, /*is_still=*/true);
     tell_predictor(cache);
     cache.for_each_shelf([&](ThreadCache::Shelf& shelf) { empty_shelf(shelf, 0); });
+    cache.set_credit(0);  // what is told to all caches does not reach it until it is claimed
     cache.owner = 0;
   });
 }

@@ -263,6 +263,7 @@ void DeviceAllocator::reset_peak_stats() {
   PoolGuard guard(*state_);
   const Placer::CachesHeld held(placer_);
   state_->counters.reset_peaks();
+  placer_.limit_credits();
 }
 
 void DeviceAllocator::reset_accumulated_stats() {

@@ -336,6 +336,7 @@ Placer::Served Placer::finish(const Request& request, Pool& pool, BlockRecord* b
   ++pool.live_count;
   pool.active_bytes += block->bytes;
   state_.counters.on_alloc(block->bytes, block->requested, block->span);
+  limit_credits();
   state_.note_use(block->addr, block->bytes, block->stream, request.use);
   state_.emit(EventKind::kAlloc, state_.streams.lane(block->stream), block->addr.value,
               pack_sizes(block->requested, block->bytes), pool.record_index, block->context);

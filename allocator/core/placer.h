@@ -69,6 +69,10 @@ class Placer {
   /// Tells the counters what went through the caches. Others than the calling thread's are not
   /// stopped: the sums are those of a moment ago.
   void fold_caches();
+  /// Caches may have been given more credit than what is now missing to a new maximum allows.
+  void limit_credits() {
+    if (most_credit_ > kLeastCredit) lower_credits();
+  }
   /// Fills the stack of the class from slabs that exist.
   void fill_cache(ThreadCache& cache, SizeClass size_class, StreamIndex stream);
   /// Makes room in the stack of the class if it is full.
@@ -167,6 +171,8 @@ class Placer {
   void fold(ThreadCache& cache, bool is_still);
   void tell_predictor(ThreadCache& cache);
   void take_turn(ThreadCache& own);
+  std::int64_t fair_credit() const;
+  void lower_credits();
   void hold_caches();
   void start_waiting(BlockRecord* block, const base::SmallVector<StreamIndex, 2>& uses);
   void release_block(BlockRecord* block, std::span<const Stamp> stamps);
@@ -189,6 +195,7 @@ class Placer {
 
   State& state_;
   std::int64_t turn_budget_ = kMostTurns * kTurnCost;
+  std::int64_t most_credit_ = 0;  // no cache has more
 };
 
 }  // namespace levee::core

@@ -92,6 +92,61 @@ def test_no_word_is_broken_in_a_narrow_terminal(traces, tmp_path, levee, width):
     assert figures <= words, figures - words
 
 
+# Colour, the title of the window, a control of eight bits, a line of its own, letters turned around, markup of rich's.
+HOSTILE = "a\x1b[31m\x1b]0;title\x07\x9b2J\r\n\u202eb\u2028[/bold]"
+
+
+def test_names_in_a_recording_reach_no_terminal_as_commands(traces):
+    """Whoever made a recording chose its names; who reads the report did not."""
+    from rich.console import Console
+
+    from levee import _report
+
+    report = _report.report(traces["storms"])
+    report["source"].update(program=HOSTILE, host=HOSTILE)
+    for device in report["devices"]:
+        device["name"] = HOSTILE
+        device["holders_by_phase"] = [{"origin": HOSTILE, "bytes": 1, "blocks": 1}] * 2
+    report["phases"] = [dict(row, path=HOSTILE) for row in report["phases"]]
+    report["notes"] = [{"time_ns": 0, "text": HOSTILE}]
+    for emergency in report["emergencies"]:
+        emergency["stack"] = HOSTILE
+        emergency["text"]["headline"] = HOSTILE
+    for width in (300, 40):
+        text = io.StringIO()
+        _report.Printer(Console(file=text, width=width)).run(report, full=True)
+        printed = text.getvalue().replace("\n", "")
+        assert printed.isprintable(), [c for c in printed if not c.isprintable()]
+        assert "\\x1b[31m" in printed and "[/bold]" in printed
+
+
+def test_a_name_of_a_file_cannot_break_the_sentence_about_it(tmp_path, levee):
+    broken = tmp_path / ("[bold]\x1b[31m\nlevee: all is well\u202e.levee")
+    broken.write_bytes(b"LEV")
+    for command in ("report", "dump", "timeline", "replay"):
+        code, out, err = levee(command, broken)
+        assert code == 2 and not out
+        assert one_sentence(err).isprintable()
+    (tmp_path / "other.levee").write_bytes(b"LEV")
+    code, out, err = levee("report", tmp_path, "--width", 300)
+    assert code == 0 and "[bold]" in out and "\x1b" not in out + err
+
+
+def test_a_bar_of_progress_takes_names_as_they_are(monkeypatch):
+    from rich.console import Console
+
+    from levee import _cli_replay
+
+    text = io.StringIO()
+    monkeypatch.setattr(
+        "rich.console.Console", lambda **_: Console(file=text, force_terminal=True, width=200)
+    )
+    with _cli_replay._Progress(1) as progress:
+        progress.name("reading [/bold]\x1b]0;title\x07")
+        progress._bar.refresh()
+    assert "[/bold]" in text.getvalue() and "\x1b]" not in text.getvalue()
+
+
 def test_what_came_after_the_last_step_is_none(traces):
     """One optimizer step, then a long validation, of which no end is marked."""
     from rich.console import Console

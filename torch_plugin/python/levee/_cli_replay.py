@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from levee import _format as fmt
 from levee.errors import LeveeError
 
 _EPILOG = """\
@@ -163,10 +164,10 @@ def _print(console: Any, replayed: Any) -> None:
 
     from levee import _replay_lab as lab
 
-    console.print(Text(replayed.recording.name, style="bold"))
-    console.print(Text(lab.about(replayed.recording), style="dim"))
+    console.print(Text(fmt.printable(replayed.recording.name), style="bold"))
+    console.print(Text(fmt.printable(lab.about(replayed.recording)), style="dim"))
     console.print()
-    console.print(Text(lab.paragraph(replayed)))
+    console.print(Text(fmt.printable(lab.paragraph(replayed))))
     console.print(lab.table(replayed))
 
 
@@ -189,7 +190,7 @@ class _Progress:
 
         console = Console(stderr=True)
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TimeRemainingColumn(),
             console=console,
@@ -208,7 +209,7 @@ class _Progress:
         self._bar.stop()
 
     def name(self, text: str) -> None:
-        self._bar.update(self._task, description=text)
+        self._bar.update(self._task, description=fmt.printable(text))
 
     def tell(self, policy: str, share: float) -> None:
         if share < self._last or self._done < 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -58,6 +60,24 @@ def share(part: float, whole: float) -> str:
     if part and percent < 0.01:
         return "<0.01 %"
     return f"{percent:.2f} %" if percent < 10 else f"{percent:.1f} %"
+
+
+def printable(text: str) -> str:
+    """The text on one line, with what a terminal would obey instead of show written as an escape.
+
+    Names of files, phases and threads come from whoever made the recording: escape sequences, line breaks, and marks
+    that turn the order of letters around. Bytes that are no text (surrogates) stay, so that the name can be used.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        (
+            character.encode("unicode_escape").decode("ascii")
+            if unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")
+            else character
+        )
+        for character in text
+    )
 
 
 def ratio(value: float | None) -> str:

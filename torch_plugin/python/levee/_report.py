@@ -55,9 +55,10 @@ class Printer:
         from rich.padding import Padding
         from rich.text import Text
 
-        # Texts hold paths and names of the user's: no markup. Wrapped lines keep the indentation of the first.
+        # Texts hold paths and names of the user's: no markup, and nothing that a terminal obeys. Wrapped lines keep the
+        # indentation of the first.
         indent = len(text) - len(text.lstrip())
-        body = Text(text.strip(), style=style or "")
+        body = Text(fmt.printable(text.strip()), style=style or "")
         self.console.print(Padding(body, (0, 0, 0, indent), expand=False))
 
     # One recording -------------------------------------------------------------------------------

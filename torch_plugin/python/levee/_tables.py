@@ -2,12 +2,15 @@
 
 Owns `Grid`: a first column of names and further ones of short figures. Promises: no word and no figure is ever
 broken: where the columns fit, it is a table, with titles of several lines if need be and long names folded; where they
-do not, each row becomes a block of lines "title  figure". Cells are text, not markup.
+do not, each row becomes a block of lines "title  figure". Cells and the title are text, not markup, and nothing in them
+that a terminal would obey reaches it.
 """
 
 from __future__ import annotations
 
 from typing import Any, Iterator
+
+from levee import _format as fmt
 
 # A first column narrower than this would fold names beyond recognition.
 _LEAST_NAME = 14
@@ -27,13 +30,13 @@ class Grid:
 
     def __init__(self, *titles: str, title: str = ""):
         self._titles = titles
-        self._title = title
+        self._title = fmt.printable(title)
         self._rows: list[tuple[tuple[Any, ...], str]] = []
 
     def add(self, *cells: Any, style: str = "") -> None:
         from rich.text import Text
 
-        row = tuple(Text(cell) if isinstance(cell, str) else cell for cell in cells)
+        row = tuple(Text(fmt.printable(cell)) if isinstance(cell, str) else cell for cell in cells)
         self._rows.append((row, style))
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
@@ -52,12 +55,13 @@ class Grid:
     def _table(self, width: int, name: int, figures: list[int]) -> Any:
         from rich import box
         from rich.table import Table
+        from rich.text import Text
 
         whole = [max(f, len(title)) for f, title in zip(figures, self._titles[1:])]
         fits = max(name, len(self._titles[0])) + sum(whole) + _between(len(whole)) <= width
         table = Table(
             box=box.SIMPLE_HEAD,
-            title=self._title or None,
+            title=Text(self._title) if self._title else None,
             title_justify="left",
             title_style="bold",
             pad_edge=False,

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Sequence
 
+from levee import _format as fmt
 from levee.errors import LeveeError
 
 _DESCRIPTION = """\
@@ -100,7 +101,7 @@ def _without_output(error: OSError) -> int:
 
 def _say(sentence: str) -> None:
     if sys.stderr is not None:
-        print(f"levee: {sentence}", file=sys.stderr)
+        print(f"levee: {fmt.printable(sentence)}", file=sys.stderr)
 
 
 def _print_any_text() -> None:
