@@ -42,6 +42,13 @@ std::string default_file_name(const TracePlaceFacts& facts) {
   return name + ".levee";
 }
 
+// Something that is neither a file nor a folder. A name like it, as for an existing file, would put
+// a recording among the devices.
+bool is_no_place(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_other(path, ignored);
+}
+
 // Creates `path`, or the next free name like it. -1 and errno if that fails.
 int create_new(std::string& path) {
   const fs::path wanted(path);
@@ -144,7 +151,20 @@ std::string expand_trace_path(std::string_view pattern, const TracePlaceFacts& f
 }
 
 OpenedTrace open_trace_file(std::string_view pattern, const TracePlaceFacts& facts) {
-  if (!pattern.empty()) return create_in(expand_trace_path(pattern, facts));
+  if (!pattern.empty()) {
+    const std::string path = expand_trace_path(pattern, facts);
+    // As it was asked for too: the name of a rank beside a device is no better place.
+    for (const std::string& place : {std::string(pattern), path}) {
+      if (!is_no_place(place)) continue;
+      OpenedTrace refused;
+      refused.path = place;
+      refused.why = place +
+                    " is a device, a pipe or a socket, and a recording needs a file; to record "
+                    "nothing, set LEVEE_RECORD=0";
+      return refused;
+    }
+    return create_in(path);
+  }
 
   const std::string name = default_file_name(facts);
   OpenedTrace opened = create_in(fs::path("levee_traces") / name);

@@ -7,6 +7,7 @@
 // process id, `%h` the host, `%r` the rank, `%%` a percent sign; a name that ends in "/" or is a
 // folder gets the default file name in it; in a distributed job "-rankN" is added unless the name
 // has %r or %p. An existing file is never overwritten: "-2", "-3", … is added.
+// What is no file (/dev/null, a pipe) is refused: no recording is made beside it either.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,12 @@
 #include "allocator/record/trace_path.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -91,6 +94,21 @@ TEST_F(TracePathTest, APlaceThatWasAskedForIsTakenOrRefused) {
   const OpenedTrace opened = open("file/run.levee");
   EXPECT_LT(opened.file, 0);
   EXPECT_EQ(opened.why, "file cannot be made: Not a directory");
+}
+
+// As root, "-2" would put the recording among the devices.
+TEST_F(TracePathTest, WhatIsNoFileIsRefusedAndNothingIsMadeBesideIt) {
+  ASSERT_EQ(::mkfifo("pipe", 0600), 0);
+  fs::create_symlink("/dev/null", "nothing");
+  for (const std::int32_t rank : {-1, 3}) {
+    for (const std::string place : {"pipe", "nothing"}) {
+      const OpenedTrace opened = open_trace_file(place, {"train", "node", 42, rank});
+      EXPECT_LT(opened.file, 0);
+      EXPECT_THAT(opened.why, ::testing::StartsWith(place + " is a device, a pipe or a socket"));
+      EXPECT_THAT(opened.why, ::testing::HasSubstr("LEVEE_RECORD=0"));
+    }
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator("."), fs::directory_iterator()), 2);
 }
 
 }  // namespace
