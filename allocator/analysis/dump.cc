@@ -14,9 +14,12 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
+// Nothing that a terminal obeys: also not the controls of eight bits, two bytes in UTF-8.
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
     if (c == '\n') {
       out += "\\n";
     } else if (c == '"' || c == '\\') {
@@ -24,6 +27,9 @@ std::string escaped(std::string_view text) {
       out.push_back(c);
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else if (c == '\xC2' && next >= 0x80 && next < 0xA0) {
+      out += fmt::format("\\xc2\\x{:02x}", next);
+      ++i;
     } else {
       out.push_back(c);
     }

@@ -77,7 +77,7 @@ TEST(Ranks, QuietRanksAndRanksWithoutCommonStepsSaySo) {
 
 TEST(Dump, OneLineAnEventWithNamesAndExactNumbers) {
   TraceBuilder trace;
-  const ContextId phase = trace.name("a \"phase\"\nwith a line");
+  const ContextId phase = trace.name("a \"phase\"\nwith a line\x1b\xC2\x9B\xC2\xA7");
   const std::uint16_t pool = trace.pool(0, 3);
   trace.at(1_us).push(phase).step(4);
   trace.at(1'500_us).alloc(0x1000, 4_KiB, Bytes{4000}, pool);
@@ -91,12 +91,13 @@ TEST(Dump, OneLineAnEventWithNamesAndExactNumbers) {
     return true;
   });
   EXPECT_EQ(lines, 4U);
-  EXPECT_EQ(text,
-            "+0.000001000 main phase_push \"a \\\"phase\\\"\\nwith a line\"\n"
-            "+0.000001000 main step_mark step=4\n"
-            "+0.001500000 main alloc addr=0x1000 bytes=4096 requested=4000 device=0 stream=0x0 "
-            "pool=(0,3)\n"
-            "+2.000000000 main driver_call call=map ns=250 error=2 device=0 stream=0x0\n");
+  EXPECT_EQ(
+      text,
+      "+0.000001000 main phase_push \"a \\\"phase\\\"\\nwith a line\\x1b\\xc2\\x9b\xC2\xA7\"\n"
+      "+0.000001000 main step_mark step=4\n"
+      "+0.001500000 main alloc addr=0x1000 bytes=4096 requested=4000 device=0 stream=0x0 "
+      "pool=(0,3)\n"
+      "+2.000000000 main driver_call call=map ns=250 error=2 device=0 stream=0x0\n");
   options.max_lines = 1;
   EXPECT_EQ(dump(trace, options, [](std::string_view) { return true; }), 1U);
 }
