@@ -25,6 +25,9 @@ using Columns = std::vector<std::span<const std::uint64_t>>;
 
 // Rows a chunk: a zoomed-in view of 1200 pixels needs one or two of them.
 constexpr std::size_t kChunkRows = 16'384;
+// Columns of the whole run for which the `first` tables are made: more than the view's widest
+// picture has.
+constexpr std::uint64_t kFirstColumns = 2048;
 
 // A stretch of time with something in it: a kernel, a copy, a phase.
 struct Spans {
@@ -92,6 +95,41 @@ class BundleWriter {
     json_.end_array();
   }
 
+  // The longest row of a `first` table, in time.
+  std::uint64_t widest_row() const { return since_start(facts_.end_ns) / kFirstColumns; }
+
+  // Adds `row` of a timeline's `level` (0 = the samples) to `out`; if it is too wide for one column
+  // of a picture of the whole run, the rows it stands for instead: levels are cut by count, and a
+  // pause in the program makes a row wide, whose extremes were true for a moment of it and not
+  // throughout.
+  void add_first_rows(const Timeline& timeline, std::size_t level, std::size_t row,
+                      std::vector<Column>& out) const {
+    const bool is_sample = level == 0;
+    const Column& times = is_sample ? timeline.times() : timeline.levels()[level - 1].time_ns;
+    const std::uint64_t next = row + 1 < times.size() ? times[row + 1] : timeline.end_ns();
+    if (is_sample || next - times[row] <= widest_row()) {
+      auto column = out.begin();
+      (column++)->push_back(times[row]);
+      for (const Series series : {Series::kReserved, Series::kAllocated, Series::kActive}) {
+        if (column == out.end()) break;
+        const auto* range = is_sample ? nullptr : &timeline.levels()[level - 1].of(series);
+        (column++)->push_back(is_sample ? timeline.value(series, row) : range->min[row]);
+        (column++)->push_back(is_sample ? timeline.value(series, row) : range->max[row]);
+      }
+      return;
+    }
+    const std::size_t rows = level == 1 ? timeline.size() : timeline.levels()[level - 2].size();
+    const std::size_t first = row * Timeline::kLevelFactor;
+    for (std::size_t i = first; i < std::min(first + Timeline::kLevelFactor, rows); ++i) {
+      add_first_rows(timeline, level - 1, i, out);
+    }
+  }
+
+  void begin_first(std::size_t rows) {
+    json_.key("first").begin_object();
+    json_.field("rows", std::uint64_t{rows}).field("widest_ns", widest_row());
+  }
+
   void curve(const analysis::DeviceFacts& device) {
     const Timeline& timeline = device.timeline;
     const bool has_detail =
@@ -101,6 +139,16 @@ class BundleWriter {
     json_.field("samples", std::uint64_t{timeline.size()});
     json_.field("end_ns", since_start(timeline.end_ns()));
     json_.field("has_active", timeline.has_waiting()).field("has_detail", has_detail);
+    if (!timeline.levels().empty()) {
+      std::vector<Column> rows(timeline.has_waiting() ? 7 : 5);
+      const std::size_t top = timeline.levels().size();
+      for (std::size_t i = 0; i < timeline.levels().back().size(); ++i) {
+        add_first_rows(timeline, top, i, rows);
+      }
+      begin_first(rows.front().size());
+      table(Columns(rows.begin(), rows.end()));
+      json_.end_object();
+    }
     json_.key("levels").begin_array();
     // Coarsest first: what a view draws before anything else.
     for (auto level = timeline.levels().rbegin(); level != timeline.levels().rend(); ++level) {
@@ -212,6 +260,32 @@ class BundleWriter {
     for (const auto& [place, spans] : lanes) write_spans(spans);
   }
 
+  // As add_first_rows: begin, extent, busy time, and of a span alone its name's index + 1.
+  void add_first_spans(const Spans& spans, const std::vector<std::array<Column, 3>>& levels,
+                       std::size_t level, std::size_t row, std::array<Column, 4>& out) const {
+    const auto add = [&](std::uint64_t begin, std::uint64_t extent, std::uint64_t busy,
+                         std::uint64_t name) {
+      out[0].push_back(begin);
+      out[1].push_back(extent);
+      out[2].push_back(busy);
+      out[3].push_back(name);
+    };
+    if (level == 0) {
+      add(spans.begin[row], spans.duration[row], spans.duration[row], spans.name[row] + 1);
+      return;
+    }
+    const std::array<Column, 3>& here = levels[level - 1];
+    if (here[1][row] <= widest_row()) {
+      add(here[0][row], here[1][row], here[2][row], 0);
+      return;
+    }
+    const std::size_t rows = level == 1 ? spans.begin.size() : levels[level - 2][0].size();
+    const std::size_t first = row * Timeline::kLevelFactor;
+    for (std::size_t i = first; i < std::min(first + Timeline::kLevelFactor, rows); ++i) {
+      add_first_spans(spans, levels, level - 1, i, out);
+    }
+  }
+
   void write_spans(const Spans& spans) {
     json_.begin_object().field("kind", spans.kind).field("label", spans.label);
     json_.field("device", spans.device).field("count", std::uint64_t{spans.begin.size()});
@@ -238,6 +312,15 @@ class BundleWriter {
       extent = level[1];
       busy = level[2];
       levels.push_back(std::move(level));
+    }
+    if (!levels.empty()) {
+      std::array<Column, 4> rows;
+      for (std::size_t i = 0; i < levels.back()[0].size(); ++i) {
+        add_first_spans(spans, levels, levels.size(), i, rows);
+      }
+      begin_first(rows[0].size());
+      table({rows[0], rows[1], rows[2], rows[3]});
+      json_.end_object();
     }
     json_.key("levels").begin_array();
     for (auto level = levels.rbegin(); level != levels.rend(); ++level) {

@@ -44,7 +44,7 @@ def make_trace():
 @pytest.fixture(scope="session")
 def traces(make_trace, tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("traces")
-    kinds = ("storms", "calm", "cut")
+    kinds = ("storms", "calm", "cut", "pauses")
     return {kind: make_trace(folder / f"{kind}.levee", kind) for kind in kinds}
 
 

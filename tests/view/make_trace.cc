@@ -11,6 +11,8 @@
 //       as storms, without an end: the process was killed
 //   make_trace big OUT EVENTS
 //       that many allocations and frees, some storms and kernels
+//   make_trace pauses OUT
+//       short bursts of allocations, frees and driver calls with long idle times between them
 #include <fcntl.h>
 
 #include <cstdio>
@@ -288,6 +290,53 @@ class TrainingRun {
   std::int64_t gpu_ = kStart;
 };
 
+/// A program that mostly waits: bursts of some milliseconds, hundreds of milliseconds apart. Their
+/// sizes fit no power of 8, so that pauses fall at every place within a row of a view's levels.
+void bursts_and_pauses(TraceFileWriter& out) {
+  constexpr std::uint64_t kPage = 256 * 1024;  // small: many driver calls
+  std::mt19937_64 rng{7};
+  std::uint64_t allocated = 0;
+  std::uint64_t reserved = 0;
+  std::uint64_t top = 0;
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> live;
+  const auto alloc = [&](std::uint64_t bytes) {
+    while (allocated + bytes > reserved) {
+      out.driver(DriverCall::kCreateHandle, 4'000, kPage);
+      out.driver(DriverCall::kMap, 2'000, kPage);
+      out.emit(EventKind::kPageCreate, 0x7000'0000'0000 + reserved, kPage, 1);
+      reserved += kPage;
+    }
+    out.emit(EventKind::kAlloc, 0x7000'0000'0000 + top, pack_sizes(Bytes{bytes}, Bytes{bytes}));
+    live.emplace_back(0x7000'0000'0000 + top, bytes);
+    top += bytes;
+    allocated += bytes;
+  };
+  const auto free_oldest = [&] {
+    const auto [addr, bytes] = live.front();
+    live.pop_front();
+    out.emit(EventKind::kFree, addr, pack_sizes(Bytes{bytes}, Bytes{bytes}));
+    allocated -= bytes;
+  };
+  for (int burst = 0; burst < 37; ++burst) {
+    const std::uint64_t peak = (std::uint64_t{60} + rng() % 100 * (burst % 5 == 4 ? 40 : 4)) * kMiB;
+    while (allocated < peak) {
+      alloc((1 + rng() % 15) * 64 * 1024);
+      out.now += 800;
+      if (rng() % 3 == 0) free_oldest();
+      // Now and then the program waits within a burst, for short or long, at whatever it then
+      // holds.
+      if (rng() % 60 == 0) out.now += std::int64_t{1000} << (rng() % 16);
+    }
+    const std::size_t kept = 1 + rng() % 40;
+    while (live.size() > kept) {
+      free_oldest();
+      out.now += 1'000;
+    }
+    out.now += 90'000'000 + static_cast<std::int64_t>(rng() % 260'000'000);
+  }
+  while (!live.empty()) free_oldest();
+}
+
 int make(const std::string& kind, const char* path, const char* number) {
   Shape shape;
   std::int32_t rank = -1;
@@ -311,7 +360,11 @@ int make(const std::string& kind, const char* path, const char* number) {
     shape.kernels = false;
   }
   TraceFileWriter out(path, rank, launch);
-  TrainingRun(out, shape).run();
+  if (kind == "pauses") {
+    bursts_and_pauses(out);
+  } else {
+    TrainingRun(out, shape).run();
+  }
   out.finish(kind != "cut");
   return 0;
 }
@@ -322,9 +375,10 @@ int make(const std::string& kind, const char* path, const char* number) {
 int main(int count, char** arguments) {
   const std::string kind = count > 1 ? arguments[1] : "";
   const bool takes_number = kind == "rank" || kind == "big";
-  const bool is_known = takes_number || kind == "storms" || kind == "calm" || kind == "cut";
+  const bool is_known =
+      takes_number || kind == "storms" || kind == "calm" || kind == "cut" || kind == "pauses";
   if (!is_known || count != (takes_number ? 4 : 3)) {
-    std::fprintf(stderr, "usage: make_trace storms|calm|cut OUT, or rank|big OUT NUMBER\n");
+    std::fprintf(stderr, "usage: make_trace storms|calm|cut|pauses OUT, or rank|big OUT NUMBER\n");
     return 2;
   }
   return levee::test::make(kind, arguments[2], takes_number ? arguments[3] : "0");

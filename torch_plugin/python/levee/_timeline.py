@@ -63,7 +63,8 @@ def _chunk_specs(index: dict[str, Any]) -> list[tuple[int, int, bool]]:
     """(offset, bytes, is coarse) of every chunk of an index."""
     out = []
     for track in (*index["curves"], *index["lanes"]):
-        tables = [*track["levels"], track["detail"]]
+        first = [track["first"]] if "first" in track else []
+        tables = [*first, *track["levels"], track["detail"]]
         for i, table in enumerate(t for t in tables if t["rows"]):
             out += [(chunk[0], chunk[1], i == 0) for chunk in table["chunks"]]
     return out

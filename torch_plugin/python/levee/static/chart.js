@@ -23,6 +23,8 @@ class ColumnRange {
   constructor(width) {
     this.low = new Float64Array(width);
     this.high = new Float64Array(width);
+    /** Where what was when is not known (yet): the range is that of a longer time. */
+    this.isOpen = new Uint8Array(width);
   }
 }
 
@@ -152,13 +154,13 @@ export class Chart {
     const drawn = this.drawMemory(g, c, this.from, this.to, this.plot);
     this.drawLimits(g, c);
     this.drawMarks(g, c);
-    this.drawLanes(g, c);
+    const isWaiting = this.drawLanes(g, c);
     this.drawAxis(g, c);
     this.drawOverview(g, c);
     this.drawSelection(g, c);
     this.drawHover(g, c);
     this.onDraw({
-      from: this.from, to: this.to, isExact: drawn.isExact, rows: drawn.rows, isReady: drawn.rows > 0 || drawn.isEmpty,
+      from: this.from, to: this.to, isExact: drawn.isExact, rows: drawn.rows, isReady: drawn.isEmpty || (drawn.rows > 0 && drawn.isWhole && !isWaiting),
       low: drawn.low, high: drawn.high, ms: performance.now() - began,
     });
   }
@@ -260,9 +262,10 @@ export class Chart {
         }
       }
     };
-    visitFine(this.curve.pyramid, table, from, to, 1.5 / scale, this.curve.end_ns,
+    // A row of at most a column's time lies in that column or the one after.
+    const missing = visitFine(this.curve.pyramid, table, from, to, 1 / scale, this.curve.end_ns,
       (columns, i, next) => next - columns[0][i],
-      (columns, i, isDetail) => {
+      (columns, i, isDetail, openUntil) => {
         rows++;
         if (!isDetail) isExact = false;
         const x = Math.floor((columns[0][i] - from) * scale);
@@ -283,22 +286,24 @@ export class Chart {
           if (x >= 0 && x < width) widen(k, x, low, high);
           previousLow[k] = low;
           previousHigh[k] = high;
+          if (openUntil && low < high) {
+            const last = Math.min(Math.floor((openUntil - from) * scale), width - 1);
+            ranges[k].isOpen.fill(1, Math.max(x, 0), Math.max(last + 1, 0));
+          }
         }
       }, () => this.invalidate());
     fillTo(width);
-    return { ranges, rows, isExact };
+    return { ranges, rows, isExact, missing };
   }
 
   drawMemory(g, c, from, to, area, isOverview) {
     const pyramid = this.curve.pyramid;
     const width = Math.floor(area.width);
-    const table = isOverview
-      ? (pyramid.coarsest && pyramid.coarsest.has(from, to) ? pyramid.coarsest : null)
-      : pyramid.best(from, to, width * 4, () => this.invalidate());
-    const none = { rows: 0, isExact: false, low: 0, high: 0, isEmpty: !pyramid.tables.length || !this.curve.samples };
+    const [table, isBest] = pyramid.best(from, to, width * 4, (to - from) / width, () => this.invalidate());
+    const none = { rows: 0, isWhole: false, isExact: false, low: 0, high: 0, isEmpty: !pyramid.tables.length || !this.curve.samples };
     if (!table) return none;
     const curves = this.curve.has_active ? [1, 2, 3] : [1, 2];
-    const { ranges, rows, isExact } = this.columnRanges(table, curves, from, to, width);
+    const { ranges, rows, isExact, missing } = this.columnRanges(table, curves, from, to, width);
     const [reserved, allocated, active] = ranges;
     const top = this.top;
     const y = (bytes) => area.y + area.height - (bytes / top) * area.height;
@@ -321,18 +326,21 @@ export class Chart {
     // Lines on whole pixels: a flat one-pixel line at a fractional height would be half transparent.
     const line = (range, style, thick) => {
       g.fillStyle = style;
-      let before = NaN;
+      let highBefore = NaN, lowBefore = NaN;
       for (let x = 0; x < width; x++) {
         if (range.high[x] < 0) continue;
         let high = Math.round(y(range.high[x])), low = Math.round(y(range.low[x]));
-        if (!Number.isNaN(before)) {
-          // Joined to the column before, so that a step is a line and not two dots.
-          if (high > before) high = before;
-          if (low < before) low = before;
-        }
+        const highHere = high, lowHere = low;
+        // Joined to the nearer end of the column before, so that a step is a line and not two dots.
+        if (high > lowBefore) high = lowBefore;
+        if (low < highBefore) low = highBefore;
+        // A band and not a line where it is not known what was when.
+        g.globalAlpha = range.isOpen[x] ? 0.16 : 1;
         g.fillRect(area.x + x, high - (thick - 1), 1, low - high + thick);
-        before = Math.round(y((range.low[x] + range.high[x]) / 2));
+        highBefore = highHere;
+        lowBefore = lowHere;
       }
+      g.globalAlpha = 1;
     };
     if (active && !isOverview) line(active, c.active, 1);
     line(allocated, c.allocated, isOverview ? 1 : 2);
@@ -345,7 +353,7 @@ export class Chart {
       low = Math.min(low, reserved.low[x]);
       high = Math.max(high, reserved.high[x]);
     }
-    return { rows, isExact, low: high ? low : 0, high, isEmpty: false };
+    return { rows, isExact, isWhole: isBest && missing === 0, low: high ? low : 0, high, isEmpty: false };
   }
 
   // Storms and emergencies ------------------------------------------------------------------------------
@@ -401,6 +409,7 @@ export class Chart {
     const titles = { driver: "Driver calls", kernels: "GPU: kernels and copies", phases: "Phases of the program" };
     let y = this.lanesTop;
     this.laneAreas = [];
+    let isWaiting = false;
     for (const group of this.groups) {
       y += GROUP_GAP;
       g.fillStyle = c.faint;
@@ -417,17 +426,19 @@ export class Chart {
         before = lane.label;
         g.fillStyle = c.step;
         g.fillRect(this.plot.x, y, this.plot.width, LANE);
-        this.drawLane(g, c, lane, y);
+        if (!this.drawLane(g, c, lane, y)) isWaiting = true;
         y += LANE + LANE_GAP;
       }
       g.font = "12px system-ui, sans-serif";
     }
+    return isWaiting;
   }
 
+  /** False if parts of the lane are still to come. */
   drawLane(g, c, lane, y) {
     const width = Math.floor(this.plot.width);
-    const table = lane.pyramid.best(this.from, this.to, width * 4, () => this.invalidate());
-    if (!table) return;
+    const [table, isBest] = lane.pyramid.best(this.from, this.to, width * 4, (this.to - this.from) / width, () => this.invalidate());
+    if (!table) return false;
     const scale = width / (this.to - this.from);
     const cover = new Float64Array(width);
     const lightness = c.dark ? 62 : 52;
@@ -435,26 +446,35 @@ export class Chart {
     g.beginPath();
     g.rect(this.plot.x, y, this.plot.width, LANE);
     g.clip();
-    visitFine(lane.pyramid, table, this.from, this.to, 3 / scale, this.end,
+    // Marks the columns of [x0, x0 + w], each with the share of it in which something ran.
+    const mark = (x0, w, share) => {
+      const from = Math.max(Math.floor(x0), 0);
+      const to = Math.min(Math.max(Math.ceil(x0 + w) - 1, Math.floor(x0)), width - 1);
+      for (let x = from; x <= to; x++) {
+        const part = Math.min(x0 + w, x + 1) - Math.max(x0, x);
+        cover[x] += Math.max(part * share, 0.02);
+      }
+    };
+    // A row of at most a column's time touches two columns: its first span begins in one, its last ends in the other.
+    const missing = visitFine(lane.pyramid, table, this.from, this.to, 1 / scale, this.end,
       (columns, i) => columns[1][i],
-      (columns, i, isDetail) => {
-        const [begin, extent, third] = columns;
+      (columns, i, isDetail, openUntil) => {
+        const [begin, extent, third, named] = columns;
         const x0 = (begin[i] - this.from) * scale;
         const w = extent[i] * scale;
         if (x0 + w < 0) return;
-        if (isDetail && w >= 2) {
-          this.drawSlice(g, c, lane, y, x0, w, width, this.bundle.names[third[i]]);
-          return;
-        }
-        // Too narrow to draw alone: its share of the columns it touches.
-        const share = isDetail ? 1 : Math.min(1, third[i] / Math.max(extent[i], 1));
-        const from = Math.max(Math.floor(x0), 0);
-        const to = Math.min(Math.floor(x0 + w), width - 1);
-        for (let x = from; x <= to; x++) {
-          const part = Math.min(x0 + w, x + 1) - Math.max(x0, x);
-          cover[x] += Math.max(part, isDetail ? 0.02 : 0) * share;
+        const name = isDetail ? third[i] : named ? named[i] - 1 : -1;
+        if (name >= 0 && w >= 2) {
+          this.drawSlice(g, c, lane, y, x0, w, width, this.bundle.names[name]);
+        } else if (openUntil) {
+          // All that is known: something began here and something ended there.
+          mark(x0, 0, 0);
+          mark(x0 + w, 0, 0);
+        } else {
+          mark(x0, w, isDetail ? 1 : Math.min(1, third[i] / Math.max(extent[i], 1)));
         }
       }, () => this.invalidate());
+    lane.shown = cover;
     const colour = lane.kind === "driver" ? c.stormEdge
       : `hsl(${lane.kind === "kernels" ? 212 : 168} 50% ${lightness}%)`;
     g.fillStyle = colour;
@@ -465,6 +485,7 @@ export class Chart {
     }
     g.globalAlpha = 1;
     g.restore();
+    return isBest && missing === 0;
   }
 
   drawSlice(g, c, lane, y, x0, w, width, name) {

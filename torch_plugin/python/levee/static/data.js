@@ -166,10 +166,9 @@ export class Pyramid {
     this.levels = spec.levels.map((level) => new Table(bundle, level));
     this.detail = new Table(bundle, spec.detail);
     this.tables = spec.detail.rows ? [...this.levels, this.detail] : this.levels;
-  }
-
-  get coarsest() {
-    return this.tables[0];
+    /** Rows for pictures of the whole run, none wider than `widest_ns`; not one of the levels. */
+    this.first = spec.first ? new Table(bundle, spec.first) : null;
+    this.firstWidest = spec.first ? spec.first.widest_ns : 0;
   }
 
   /** The finest table with at most `rows` rows in the range. */
@@ -181,52 +180,82 @@ export class Pyramid {
   }
 
   /**
-   * The best table that is there now for a picture of that many rows; asks for a better one if there is, and then
-   * calls `onLoaded` once.
+   * The best table that is there now for a picture of that many rows with columns of `widest` (in time), and whether it is the
+   * one wanted; if not, that one is asked for and `onLoaded` called once.
+   * @returns {[Table | null, boolean]}
    */
-  best(from, to, rows, onLoaded) {
-    if (!this.tables.length) return null;
+  best(from, to, rows, widest, onLoaded) {
+    if (!this.tables.length) return [null, true];
     const wanted = this.wanted(from, to, rows);
-    for (let i = wanted; i >= 0; i--) {
-      if (this.tables[i].has(from, to)) {
-        if (i !== wanted) this.tables[wanted].request(from, to).then(onLoaded);
-        return this.tables[i];
-      }
+    const best = this.first && this.firstWidest <= widest ? this.first : this.tables[wanted];
+    if (best.has(from, to)) return [best, true];
+    best.request(from, to).then(onLoaded);
+    for (let i = wanted - 1; i >= 0; i--) {
+      if (this.tables[i].has(from, to)) return [this.tables[i], false];
     }
-    this.tables[wanted].request(from, to).then(onLoaded);
-    return null;
+    return [this.first && this.first.has(from, to) ? this.first : null, false];
   }
 }
+
+/** Finer chunks that one picture may ask for: together they fit the cache, so that drawing comes to an end. */
+const MOST_CHUNKS = 96;
 
 /**
  * Rows of a pyramid for a picture: those of `table`, except that a row that is wider than `widest` (in time) is replaced by the
  * rows it stands for, and so on. Rows are cut by count, so a pause in the program makes one very wide: its minimum
  * and maximum are true, but for a moment and not for the pause. `extentOf(columns, i, next)` says how wide a row is;
- * `visit(columns, i, isDetail)` gets the rows in order. What is missing is requested, and `onLoaded` called when it is there.
+ * `visit(columns, i, isDetail, openUntil)` gets the rows in order; `openUntil` is 0, or for a wide row whose finer ones are not
+ * there the time of the row after it: until then it is not known what was when. What is missing is requested, and `onLoaded`
+ * called when it is there. Returns how many chunks were asked for: 0 = this is the picture.
  */
 export function visitFine(pyramid, table, from, to, widest, end, extentOf, visit, onLoaded) {
   const tables = pyramid.tables;
   const FACTOR = 8; // kLevelFactor of allocator/analysis/timeline.h
+  const used = new Set();
+  let missing = 0;
+  const may = (level, chunk) => {
+    const key = level * 1e7 + chunk;
+    if (!used.has(key) && used.size >= MOST_CHUNKS) return false;
+    used.add(key);
+    return true;
+  };
   const one = (level, row, columns, i) => {
-    const here = tables[level];
-    const finer = tables[level + 1];
-    if (finer && extentOf(columns, i, here.timeOf(row + 1, end)) > widest) {
+    const here = level < 0 ? pyramid.first : tables[level];
+    const finer = level < 0 ? null : tables[level + 1];
+    const isDetail = here === pyramid.detail;
+    const next = isDetail ? 0 : here.timeOf(row + 1, end);
+    if (isDetail || extentOf(columns, i, next) <= widest) {
+      visit(columns, i, isDetail, 0);
+      return;
+    }
+    if (finer) {
       const first = row * FACTOR;
       const [chunk, place] = finer.place(first);
       const inside = finer.loaded[chunk];
-      if (inside) {
+      const isAllowed = may(level, chunk);
+      if (inside && isAllowed) {
         const last = Math.min(FACTOR, finer.rows - first);
-        for (let k = 0; k < last; k++) one(level + 1, first + k, inside, place + k);
+        for (let k = 0; k < last; k++) {
+          // Of the rows inside, those beyond the range's edges do not count.
+          const after = finer.timeOf(first + k + 1, end);
+          if (inside[0][place + k] + extentOf(inside, place + k, after) < from) continue;
+          if (inside[0][place + k] > to) break;
+          one(level + 1, first + k, inside, place + k);
+        }
         return;
       }
-      finer.load(chunk).then(onLoaded);
+      if (isAllowed) {
+        missing++;
+        finer.load(chunk).then(onLoaded);
+      }
     }
-    visit(columns, i, here === pyramid.detail);
+    visit(columns, i, false, next);
   };
   const level = tables.indexOf(table);
   table.visit(from, to, (columns, first, last, base) => {
     for (let i = first; i < last; i++) one(level, base + i, columns, i);
   });
+  return missing;
 }
 
 export class Bundle {

@@ -1,6 +1,6 @@
 // @ts-check
 // Puts the view of one recording together: head, figures, picture, tables; and moves it by mouse, wheel and keys.
-// What it shows stands in data-* attributes of its root, so that a test can read it.
+// What it shows stands in data-* attributes of its root, and column by column in the root's `chart`, so that a test can read it.
 
 import { Chart } from "./chart.js";
 import { countText, counted, durationText, momentText, sizeText } from "./format.js";
@@ -74,6 +74,7 @@ export function mountView(root, bundle, options = {}) {
       root.dataset.state = "ready";
     }
   });
+  /** @type {any} */ (root).chart = chart;
   const device = () => chart.device;
   const show = (begin, end) => {
     const margin = Math.max((end - begin) * 0.6, 1e5);
