@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -224,7 +225,6 @@ def run_all(runs: list[Run], options: argparse.Namespace, simulated: bool, title
         TimeRemainingColumn(),
     )
     lock = threading.Lock()
-    began = time.monotonic()
     with Progress(*columns) as progress, ThreadPoolExecutor(jobs) as pool:
         bar = progress.add_task(title, total=len(runs) * options.steps)
 
@@ -233,9 +233,12 @@ def run_all(runs: list[Run], options: argparse.Namespace, simulated: bool, title
                 progress.advance(bar, n)
 
         def one(run: Run) -> None:
+            began = time.monotonic()
             execute(run, options, simulated, advance)
             state = run.error or ("finished" if run.result["finished"] else "out of memory")
-            progress.console.print(f"  {run.name}: {state}, {time.monotonic() - began:.0f} s")
+            progress.console.print(
+                f"  {run.name}: {state}, took {time.monotonic() - began:.0f} s", highlight=False
+            )
 
         try:
             list(pool.map(one, runs))
@@ -302,16 +305,53 @@ def head(factor: float) -> list[str]:
     ]
 
 
-def show_table(rows: list[list[str]], titles: list[str], out: Path) -> None:
+def short_row(cells: list[str]) -> list[str]:
+    """The cells of `row` as a narrow terminal has room for them: sizes without their unit, the last one in a word."""
+    name, sizes, rest, last = (
+        " ".join(cells[:2]),
+        cells[2:4],
+        [cells[4], cells[5], cells[7]],
+        cells[8],
+    )
+    sizes = [size.removesuffix(" GiB") for size in sizes]
+    died = re.search(r"out of memory in step (\d+)", sizes[0])
+    sizes[0] = f"OOM {died[1]}" if died else sizes[0]
+    died = re.search(r"out of memory in step (\d+)", last)
+    waited = re.search(r"(\d+) emergenc", last)
+    if died:
+        last = f"OOM {died[1]}"
+    elif waited:
+        last = "ok" if waited[1] == "0" else f"ok, {waited[1]} em."
+    return [name, *sizes, *rest, last]
+
+
+def short_head(factor: float) -> list[str]:
+    """Titles for `short_row`."""
+    limit = f"in {factor:g} × native's alloc."
+    return ["", "alloc. GiB", "reserved GiB", "ratio", "emerg. (em.)", "calls a step", limit]
+
+
+def show_table(rows: list[list[str]], titles: list[str], out: Path, factor: float) -> None:
     from rich.console import Console
 
     # Workload and allocator in one column: it names a row also where there is no room for a table.
-    table = Grid(" / ".join(titles[:2]), *titles[2:], title="Variable-length batches")
+    title = "Variable-length batches"
+    table = Grid(" / ".join(titles[:2]), *titles[2:], title=title)
+    short = Grid(*short_head(factor), title=title)
     for cells in rows:
         table.add(f"{cells[0]} {cells[1]}", *cells[2:])
+        short.add(*short_row(cells))
     console = Console()
     # Without a terminal there is no width to keep to.
-    Console(width=console.width if console.is_terminal else max(140, console.width)).print(table)
+    width = console.width if console.is_terminal else max(140, console.width)
+    # Side by side is what the runs were made for: a narrow terminal gets fewer words, but a table.
+    is_short = not table.fits(width) and short.fits(width)
+    Console(width=width).print(short if is_short else table)
+    if is_short:
+        words = ["alloc., reserved: their peaks", "em.: emergencies"]
+        if any(cell.startswith("OOM") for cells in rows for cell in short_row(cells)):
+            words.append("OOM 7: out of memory in step 7")
+        print(f"{'; '.join(words)}.\nAll columns: table.md.\n")
     lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     lines += ["| " + " | ".join(cells) + " |" for cells in rows]
     (out / "table.md").write_text("\n".join(lines) + "\n")
@@ -347,11 +387,19 @@ def pictures(runs: list[Run], options: argparse.Namespace) -> list[Path]:
     sources = [
         (f"{run.workload}: {run.allocator}", run.files["samples"]) for run in runs if run.result
     ]
-    written = []
-    if sources:
-        written.append(Path(compare.write_html(sources, options.out / "reserved.html")))
-        written.append(Path(compare.write_png(sources, options.out / "reserved.png")))
-    return written
+    if not sources:
+        return []
+    panels = compare.read(sources)
+    # Samples have the lines and no emergencies; those that the table says were counted in the runs.
+    for run in runs:
+        for line in panels.get(run.workload, []):
+            if run.result and line.label == run.allocator:
+                line.emergencies = run.result["emergencies"]
+    title = "Reserved memory"
+    return [
+        Path(compare.page_of(panels, options.out / "reserved.html", title)),
+        Path(compare.png_of(panels, options.out / "reserved.png", title)),
+    ]
 
 
 def export_tensorboard(runs: list[Run], folder: Path) -> None:
@@ -400,6 +448,7 @@ def main(arguments: list[str] | None = None) -> int:
         [row(r, twins.get((r.workload, r.allocator))) for r in whole],
         head(options.factor),
         options.out,
+        options.factor,
     )
     written = pictures(whole, options)
     if options.tensorboard:

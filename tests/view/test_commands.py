@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import threading
+import types
 from pathlib import Path
 
 import pytest
@@ -375,6 +376,86 @@ def test_the_benchmark_counts_in_words_and_makes_one_folder_for_tensorboard(
     assert capfd.readouterr() == ("", "")
     assert sorted(f.name for f in (tmp_path / "logs").iterdir()) == ["decoder-levee", "lora-levee"]
     assert all((tmp_path / "logs" / run.name / "levee_view").is_dir() for run in runs)
+
+
+def bench_run(workload, allocator, **changes):
+    from bench.workloads import compare
+
+    result = {"finished": True, "steps": 40, "peak_allocated": 29 << 30, "peak_reserved": 31 << 30}
+    result |= {"ratio": 1.0704, "emergencies": 0, "retries": 0, "memory_calls_per_step": 39.7}
+    return compare.Run(workload, allocator, result=result | changes)
+
+
+def test_the_benchmark_stays_a_table_in_eighty_columns(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from bench.workloads import compare
+    from rich.console import Console
+
+    died = bench_run("encoder", "native", finished=False, steps=23)
+    pairs = [
+        (bench_run("decoder", "expandable"), bench_run("decoder", "expandable", emergencies=12)),
+        (bench_run("decoder", "levee"), bench_run("decoder", "levee")),
+        (died, died),
+    ]
+    rows = [compare.row(*pair) for pair in pairs]
+    assert rows[0][-1].startswith("finishes, 12 emergencies")
+    for width in (80, 200):
+
+        def terminal(wanted=width, *, width=None):
+            return Console(width=width or wanted, force_terminal=True, color_system=None)
+
+        monkeypatch.setattr("rich.console.Console", terminal)
+        compare.show_table(rows, compare.head(1.05), tmp_path, 1.05)
+        lines = [line.rstrip() for line in capfd.readouterr().out.splitlines()]
+        assert max(map(len, lines)) <= width
+        of_levee = [line for line in lines if "decoder levee" in line]
+        assert len(of_levee) == 1 and "1.0704" in of_levee[0] and "39.7" in of_levee[0]
+        if width == 80:
+            assert of_levee[0].split() == "decoder levee 29.00 31.00 1.0704 0 39.7 ok".split()
+            assert any(line.endswith("ok, 12 em.") for line in lines)
+            assert any(line.endswith("OOM 23") and " OOM 23 " in line for line in lines)
+        else:
+            assert "29.00 GiB" in of_levee[0]
+    # The file has every column in full words, whatever the terminal.
+    assert "| DIES: out of memory in step 23 |" in (tmp_path / "table.md").read_text()
+
+
+def test_the_picture_of_a_benchmark_counts_emergencies_as_its_table_does(
+    traces, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from bench.workloads import compare
+
+    options = compare.parser().parse_args(["--out", str(tmp_path)])
+    runs = [bench_run("lora", "native", emergencies=3), bench_run("lora", "levee")]
+    for run in runs:
+        run.files["samples"] = tmp_path / f"{run.allocator}.samples.jsonl"
+        lines = [{"samples": 1, "label": run.allocator}]
+        lines += [{"t": i, "step": i, "allocated": 5 << 20, "reserved": 8 << 20} for i in range(5)]
+        run.files["samples"].write_text("\n".join(map(json.dumps, lines)))
+    page = compare.pictures(runs, options)[0].read_text()
+    data = page.split('id="levee-runs">', 1)[1].split("</script>", 1)[0]
+    lines = json.loads(data)["panels"][0]["runs"]
+    assert [(line["label"], line["emergencies"]) for line in lines] == [("native", 3), ("levee", 0)]
+
+
+def test_the_benchmark_says_how_long_each_run_took(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from bench.workloads import compare
+
+    options = compare.parser().parse_args(["--out", str(tmp_path), "--jobs", "1", "--steps", "2"])
+    clock = [1000.0]
+
+    def execute(run, options, simulated, advance):
+        clock[0] += {"native": 200, "levee": 30}[run.allocator]
+        run.result = {"finished": True}
+
+    monkeypatch.setattr(compare, "execute", execute)
+    monkeypatch.setattr(compare, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    runs = [compare.Run("lora", "native"), compare.Run("lora", "levee")]
+    compare.run_all(runs, options, True, "whole GPU")
+    out = capfd.readouterr().out
+    assert "lora-native: finished, took 200 s" in out and "lora-levee: finished, took 30 s" in out
 
 
 def test_a_second_benchmark_shows_its_own_recordings(tmp_path, monkeypatch):

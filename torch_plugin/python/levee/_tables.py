@@ -39,16 +39,22 @@ class Grid:
         row = tuple(Text(fmt.printable(cell)) if isinstance(cell, str) else cell for cell in cells)
         self._rows.append((row, style))
 
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        figures = [
+    def _widths(self) -> tuple[int, list[int]]:
+        """Of the names, unfolded, and of each column of figures."""
+        widest = [
             max([_longest(title.split())] + [row[i].cell_len for row, _ in self._rows])
             for i, title in enumerate(self._titles)
-            if i > 0
         ]
-        name = max([_longest(self._titles[0].split())] + [row[0].cell_len for row, _ in self._rows])
-        between = _between(len(figures))
-        if min(name, _LEAST_NAME) + sum(figures) + between <= options.max_width:
-            yield self._table(options.max_width, name, figures)
+        return widest[0], widest[1:]
+
+    def fits(self, width: int) -> bool:
+        """True if it is a table, and not blocks of lines, in a terminal of `width` columns."""
+        name, figures = self._widths()
+        return min(name, _LEAST_NAME) + sum(figures) + _between(len(figures)) <= width
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        if self.fits(options.max_width):
+            yield self._table(options.max_width, *self._widths())
         else:
             yield from self._blocks()
 
