@@ -314,6 +314,10 @@ struct TraceFacts {
   /// Marks end steps (an optimizer's): the first step is what came before the first mark, and the
   /// last entry what came after the last, a step that never ended.
   bool marks_end_steps = false;
+  /// How many steps the program made: all that have one's begin, or an end where marks end them.
+  std::size_t ended_steps() const {
+    return steps.size() - (marks_end_steps && !steps.empty() ? 1 : 0);
+  }
   std::vector<Emergency> emergencies;
   std::vector<Storm> storms;
   std::vector<OutOfMemory> out_of_memory;

@@ -190,8 +190,7 @@ class ReportWriter {
   void steps() {
     json_.key("steps").begin_object();
     json_.field("count", static_cast<std::uint64_t>(facts_.steps.size()));
-    json_.field("ended", static_cast<std::uint64_t>(facts_.steps.size()) -
-                             (facts_.marks_end_steps && !facts_.steps.empty() ? 1 : 0));
+    json_.field("ended", static_cast<std::uint64_t>(facts_.ended_steps()));
     json_.field("warm_up", static_cast<std::uint64_t>(analysis::kWarmUpSteps));
     warm_totals();
     step_column("number", [](const Step& s, std::size_t) { return s.number; });

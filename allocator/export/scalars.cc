@@ -146,10 +146,11 @@ class ScalarWriter {
     return 1.0 - static_cast<double>(active) / static_cast<double>(reserved);
   }
 
-  // At most kMaxScalarPoints steps; of each stretch the one with the largest value.
+  // At most kMaxScalarPoints steps; of each stretch the one with the largest value. What came after
+  // the last step is none.
   template <typename Value>
   void by_step(const std::string& tag, Value value) {
-    const std::size_t count = facts_.steps.size();
+    const std::size_t count = facts_.ended_steps();
     const std::size_t width = (count + kMaxScalarPoints - 1) / kMaxScalarPoints;
     for (std::size_t first = 0; first < count; first += width) {
       std::size_t best = first;

@@ -44,7 +44,7 @@ def make_trace():
 @pytest.fixture(scope="session")
 def traces(make_trace, tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("traces")
-    kinds = ("storms", "calm", "cut", "pauses")
+    kinds = ("storms", "calm", "hooked", "cut", "pauses")
     return {kind: make_trace(folder / f"{kind}.levee", kind) for kind in kinds}
 
 
@@ -107,6 +107,11 @@ class View:
         mouse.up()
         self.page.keyboard.up("Shift")
         self.settle()
+
+    def rows(self) -> list[list[str]]:
+        """The cells of the table in the open tab."""
+        script = "(rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim()))"
+        return self.page.locator(".lv-tab-body tbody tr").evaluate_all(script)
 
     def screenshot(self, name: str) -> None:
         folder = os.environ.get("LEVEE_SCREENSHOTS")

@@ -5,6 +5,8 @@
 //       40 steps with growth, two storms, an out-of-memory, phases and kernels
 //   make_trace calm OUT
 //       40 steps that fit, silent after warm-up
+//   make_trace hooked OUT
+//       as calm, with marks where steps end, as an optimizer's hook makes them
 //   make_trace rank OUT N
 //       rank N of 4; rank 2 has storms. N from 10 on: rank N % 10 of launch N / 10
 //   make_trace cut OUT
@@ -123,6 +125,7 @@ struct Shape {
   std::uint64_t slack = 700 * kMiB;    ///< in pieces that no request fits
   double median_mib = 74;
   bool kernels = true;
+  bool marks_end = false;  ///< steps are marked where they end, not where they begin
 };
 
 /// Training on batches of changing length: what is allocated follows the length, what is reserved
@@ -243,7 +246,7 @@ class TrainingRun {
   void one_step(int number) {
     const double factor =
         0.45 + 1.25 * static_cast<double>(rng_() % 1000) / 1000.0 * (number % 11 == 9 ? 1.32 : 0.9);
-    out_.emit(EventKind::kStepMark, static_cast<std::uint64_t>(number), 0);
+    if (!shape_.marks_end) out_.emit(EventKind::kStepMark, static_cast<std::uint64_t>(number), 0);
     out_.emit(EventKind::kPhasePush, 0, 0, 0, train_);
     out_.emit(EventKind::kPhasePush, 0, 0, 0, forward_);
     gpu_ = std::max(gpu_, out_.now);
@@ -275,6 +278,7 @@ class TrainingRun {
     kernels(out_.now);
     out_.emit(EventKind::kPhasePop, 0, 0, 0, optimizer_);
     out_.emit(EventKind::kPhasePop, 0, 0, 0, train_);
+    if (shape_.marks_end) out_.emit(EventKind::kStepMark, static_cast<std::uint64_t>(number), 1);
   }
 
   TraceFileWriter& out_;
@@ -341,9 +345,10 @@ int make(const std::string& kind, const char* path, const char* number) {
   Shape shape;
   std::int32_t rank = -1;
   std::int32_t launch = 0;
-  if (kind == "calm") {
+  if (kind == "calm" || kind == "hooked") {
     shape.capacity = 24 * kGiB;
     shape.slack = 0;
+    shape.marks_end = kind == "hooked";
   }
   if (kind == "storms" || kind == "cut") shape.capacity = 17 * kGiB + 500 * kMiB;
   if (kind == "rank") {
@@ -375,10 +380,11 @@ int make(const std::string& kind, const char* path, const char* number) {
 int main(int count, char** arguments) {
   const std::string kind = count > 1 ? arguments[1] : "";
   const bool takes_number = kind == "rank" || kind == "big";
-  const bool is_known =
-      takes_number || kind == "storms" || kind == "calm" || kind == "cut" || kind == "pauses";
+  const bool is_known = takes_number || kind == "storms" || kind == "calm" || kind == "cut" ||
+                        kind == "pauses" || kind == "hooked";
   if (!is_known || count != (takes_number ? 4 : 3)) {
-    std::fprintf(stderr, "usage: make_trace storms|calm|cut|pauses OUT, or rank|big OUT NUMBER\n");
+    std::fprintf(stderr,
+                 "usage: make_trace storms|calm|hooked|cut|pauses OUT, or rank|big OUT NUMBER\n");
     return 2;
   }
   return levee::test::make(kind, arguments[2], takes_number ? arguments[3] : "0");

@@ -160,6 +160,48 @@ def test_the_reserved_line_is_red_and_the_allocated_one_blue(view, page_url):
     assert counts["red"] > 1000 and counts["blue"] > 1000, counts
 
 
+def test_every_view_counts_the_same_steps_and_calls(view, traces, tmp_path, levee):
+    # Marks end steps here: what comes after the last one is none.
+    report = json.loads(levee("report", traces["hooked"], "--json")[1])
+    assert (report["steps"]["ended"], report["steps"]["count"]) == (40, 41)
+    calls = report["driver"]["memory_calls"]
+    text = levee("report", traces["hooked"])[1]
+    assert "Steps: 40," in text and f"driver memory calls {calls:,} in all" in " ".join(
+        text.split()
+    )
+    assert levee("timeline", traces["hooked"], "-o", tmp_path / "h.html")[0] == 0
+    view.open((tmp_path / "h.html").as_uri())
+    assert view.data()["steps"] == "40"
+    view.page.get_by_role("tab", name="Steps").click()
+    assert view.page.get_by_role("tab", name="Steps").locator(".lv-count").inner_text() == "40"
+    names = [row[0] for row in view.rows()]
+    assert sorted(names) == sorted([*map(str, range(40)), "after 39"])
+    view.screenshot("steps")
+    code, _, err = levee("export", traces["hooked"], "--to", "tensorboard", "-o", tmp_path / "tb")
+    assert code == 0, err
+    reader = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="TensorBoard is missing"
+    ).EventAccumulator(str(tmp_path / "tb"), size_guidance={"tensors": 0, "scalars": 0})
+    reader.Reload()
+    for tag in ("step/reserved", "step/driver_memory_calls"):
+        points = reader.Scalars(tag) if tag in reader.Tags()["scalars"] else reader.Tensors(tag)
+        assert [point.step for point in points] == list(range(40))
+
+
+def test_the_tab_of_driver_calls_counts_what_the_tile_does(view, page_url, report, traces, levee):
+    view.open(page_url)
+    driver = report["driver"]
+    assert driver["calls"] > driver["memory_calls"], "some calls only wait"
+    tab = view.page.get_by_role("tab", name="Driver memory calls")
+    assert tab.locator(".lv-count").inner_text() == f"{driver['memory_calls']:,}"
+    tab.click()
+    text = view.page.locator(".lv-tab-body p").first.inner_text()
+    assert text.startswith(f"{driver['memory_calls']:,} calls that take, map or give back memory")
+    assert f"{driver['calls'] - driver['memory_calls']:,} other" in text
+    assert sum(int(row[1].replace(",", "")) for row in view.rows()) == driver["calls"]
+    view.screenshot("driver-calls")
+
+
 def test_names_cannot_break_out_of_the_page(view, tmp_path):
     samples = tmp_path / "x.samples.jsonl"
     bad = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"

@@ -152,8 +152,8 @@ class Printer:
         line = f"Steps: {steps['ended']}, median {fmt.duration(median)}, slowest {fmt.duration(durations[-1])}"
         if not report["source"]["is_sampled"]:
             warm = steps["after_warm_up"]
-            calls = sum(steps["memory_calls"])
-            line += f"; driver memory calls {fmt.count(calls)}"
+            # Of the whole recording, as in the views: set-up before the first step is part of it.
+            line += f"; driver memory calls {fmt.count(report['driver']['memory_calls'])} in all"
             if warm["steps"]:
                 line += (
                     f", after the first {fmt.counted(steps['warm_up'], 'step', 'steps')} "
@@ -185,7 +185,12 @@ class Printer:
         peaks = [device["peak_reserved_bytes"] for device in steps["devices"]]
         for i in worst:
             table.add(
-                f"step {steps['number'][i]}",
+                # Where marks end steps, the last entry is what came after the last of them.
+                (
+                    f"step {steps['number'][i]}"
+                    if i < steps["ended"]
+                    else f"after step {steps['number'][i] - 1}"
+                ),
                 fmt.duration(steps["duration_ns"][i]),
                 fmt.count(steps["memory_calls"][i]),
                 fmt.duration(steps["memory_ns"][i]),

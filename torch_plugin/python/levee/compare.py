@@ -74,13 +74,15 @@ def _read(label: str, path: str | Path, by_time: bool = False) -> Run:
     if not facts.is_sampled:
         run.emergencies = report["emergency_count"]
     steps = report["steps"]
-    if steps["count"] > 1 and not by_time:
+    # Without what came after the last step: it is none.
+    ended = steps["ended"]
+    if ended > 1 and not by_time:
         # By step: runs of different allocators take different times, the same step is the same work.
         peaks = steps["devices"][device]
         run.axis = "step"
-        run.x = [float(n) for n in steps["number"]]
-        run.reserved = [float(v) for v in peaks["peak_reserved_bytes"]]
-        run.allocated = [float(v) for v in peaks["peak_allocated_bytes"]]
+        run.x = [float(n) for n in steps["number"][:ended]]
+        run.reserved = [float(v) for v in peaks["peak_reserved_bytes"][:ended]]
+        run.allocated = [float(v) for v in peaks["peak_allocated_bytes"][:ended]]
         # A step's value holds until the next step begins, the last one's too.
         run.x.append(run.x[-1] + 1)
         run.reserved.append(run.reserved[-1])

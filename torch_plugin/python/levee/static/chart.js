@@ -2,7 +2,7 @@
 // The picture: memory over time, with steps above it and driver calls, kernels and phases beneath, all on one time axis.
 // Draws on a canvas from whatever resolution is loaded; asks for more and draws again when it comes.
 
-import { durationText, momentText, sizeText, ticks } from "./format.js";
+import { durationText, momentText, sizeText, stepText, ticks } from "./format.js";
 import { upperBound, visitFine } from "./data.js";
 
 const LEFT = 106, RIGHT = 14;
@@ -191,7 +191,8 @@ export class Chart {
         g.fillRect(Math.round(x0), 4, 1, RULER - 4);
       }
       if (x0 >= labelled && (steps.number[i] % every === 0 || last - first < 4)) {
-        const label = last - first < 14 ? `step ${steps.number[i]}` : String(steps.number[i]);
+        const name = stepText(steps, i);
+        const label = last - first < 14 && i < steps.ended ? `step ${name}` : name;
         g.fillStyle = c.faint;
         g.textAlign = "left";
         g.fillText(label, x0 + 4, RULER / 2);
@@ -573,7 +574,7 @@ export class Chart {
     const steps = this.bundle.report.steps;
     const index = steps.count ? upperBound(steps.begin_ns, time) - 1 : -1;
     const out = {
-      time, step: index >= 0 ? steps.number[index] : null,
+      time, step: index >= 0 ? stepText(steps, index) : null,
       reserved: [this.shown.reserved.low[column], this.shown.reserved.high[column]],
       allocated: [this.shown.allocated.low[column], this.shown.allocated.high[column]],
       active: this.shown.active ? [this.shown.active.low[column], this.shown.active.high[column]] : null,

@@ -71,3 +71,8 @@ export function ticks(low, high, count, base) {
   for (let t = Math.ceil(low / step) * step; t <= high + step * 1e-6; t += step) out.push(t);
   return out;
 }
+
+/** What step `i` of a report is called. Where marks end steps, the last entry is what came after the last of them. */
+export function stepText(steps, i) {
+  return i < steps.ended ? String(steps.number[i]) : `after ${steps.number[i] - 1}`;
+}

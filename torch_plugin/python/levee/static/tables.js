@@ -1,7 +1,7 @@
 // @ts-check
 // The tables beneath the picture: emergencies with cause and cost, storms, steps, holders, phases, driver calls, advice.
 
-import { countText, counted, durationText, momentText, shareText, sizeText } from "./format.js";
+import { countText, counted, durationText, momentText, shareText, sizeText, stepText } from "./format.js";
 
 const MAX_ROWS = 500;
 
@@ -102,7 +102,7 @@ function steps(report, show, device) {
   const s = report.steps, peaks = s.devices[device];
   const rows = s.number.map((number, i) => ({ number, i }));
   return sortable([
-    ["step", (r) => r.number, countText],
+    ["step", (r) => r.number, (_, r) => stepText(s, r.i)],
     ["begin", (r) => s.begin_ns[r.i], at],
     ["duration", (r) => s.duration_ns[r.i], durationText],
     ["peak reserved", (r) => peaks.peak_reserved_bytes[r.i], sizeText],
@@ -157,13 +157,18 @@ function phases(report) {
 }
 
 function driver(report) {
-  return sortable([
+  const d = report.driver, others = d.calls - d.memory_calls;
+  const rest = others ? `; and ${counted(others, "other", "others")}, which ask or wait (${durationText(d.ns - d.memory_ns)})` : "";
+  return make("div", {},
+    make("p", { class: "lv-faint" },
+      `${counted(d.memory_calls, "call", "calls")} that take, map or give back memory (${durationText(d.memory_ns)})${rest}.`),
+    sortable([
     ["call", (r) => r.call, (v) => v, true],
     ["calls", (r) => r.calls, countText],
     ["time", (r) => r.ns, durationText],
     ["mean", (r) => r.ns / r.calls, durationText],
-    ["kind", (r) => (r.is_memory ? "memory" : "order"), (v) => v, true],
-  ], report.driver.by_call);
+    ["kind", (r) => (r.is_memory ? "memory" : "other"), (v) => v, true],
+  ], report.driver.by_call));
 }
 
 function idle(report, show) {
@@ -190,10 +195,10 @@ export function tabsOf(report, device, show) {
   if (report.emergency_count) tabs.push(["Emergencies", report.emergency_count, () => emergencies(report, show)]);
   if (report.storms.length) tabs.push(["Storms", report.storms.length, () => storms(report, show)]);
   tabs.push(["Advice", null, () => advice(report)]);
-  if (report.steps.count) tabs.push(["Steps", report.steps.count, () => steps(report, show, device)]);
+  if (report.steps.count) tabs.push(["Steps", report.steps.ended, () => steps(report, show, device)]);
   if (report.devices[device].holders_by_phase.length) tabs.push(["Who holds memory", null, () => holders(report, device)]);
   if (report.phases.length) tabs.push(["Phases", report.phases.length, () => phases(report)]);
-  if (report.driver.by_call.length) tabs.push(["Driver calls", report.driver.calls, () => driver(report)]);
+  if (report.driver.by_call.length) tabs.push(["Driver memory calls", report.driver.memory_calls, () => driver(report)]);
   if (report.idle_gaps.length) tabs.push(["Idle GPU", report.idle_gaps.length, () => idle(report, show)]);
   return tabs;
 }

@@ -32,7 +32,7 @@ function tiles(report, index) {
       out.push(tile("Driver memory calls", countText(report.driver.memory_calls), durationText(report.driver.memory_ns)));
     }
   }
-  if (report.source.is_sampled && report.steps.count) out.push(tile("Steps", countText(report.steps.count), ""));
+  if (report.source.is_sampled && report.steps.count) out.push(tile("Steps", countText(report.steps.ended), ""));
   return out;
 }
 
@@ -86,7 +86,7 @@ export function mountView(root, bundle, options = {}) {
     const d = report.devices[device()];
     Object.assign(root.dataset, {
       device: d.id, peakReserved: d.peak_reserved_bytes, peakAllocated: d.peak_allocated_bytes,
-      emergencies: report.emergency_count, storms: report.storms.length, steps: report.steps.count,
+      emergencies: report.emergency_count, storms: report.storms.length, steps: report.steps.ended,
       samples: chart.curve.samples, lanes: bundle.lanes.length,
     });
     const tabs = tabsOf(report, device(), show);
@@ -169,7 +169,7 @@ function hoverAndDrag(root, canvas, tooltip, chart) {
     const row = (name, value) => make("div", {}, make("span", { class: "lv-faint" }, name), " ", value);
     tooltip.replaceChildren(...[
       row("time", momentText(info.time, resolution)),
-      info.step !== null ? row("step", String(info.step)) : null,
+      info.step !== null ? row("step", info.step) : null,
       row("reserved", rangeOf(info.reserved)), row("allocated", rangeOf(info.allocated)),
       info.active ? row("active", rangeOf(info.active)) : null,
       info.slice ? make("div", { class: "lv-slice" }, `${info.slice.name}, ${durationText(info.slice.duration)}`) : null,
