@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SIMGPU_ABI_VERSION 3
+#define SIMGPU_ABI_VERSION 4
 
 #if defined(__GNUC__)
 #  define SIMGPU_API __attribute__((visibility("default")))
@@ -69,6 +69,15 @@ SIMGPU_API int simgpu_launch_for(simgpu_stream stream, const char* name, int64_t
  * of them is ready and ends on all of them at once. What a collective is. */
 SIMGPU_API int simgpu_launch_together(const simgpu_stream* streams, const int* devices, int count,
                                       const char* name, double bytes);
+/* The same, met by ranks of other processes, the last of which is ready at `others_ready_ns`: the
+ * work begins here as above, waits for that time if it is later, and then takes as long as its
+ * bytes need. */
+SIMGPU_API int simgpu_launch_meeting(const simgpu_stream* streams, const int* devices, int count,
+                                     const char* name, double bytes, int64_t others_ready_ns);
+/* When work that is enqueued now on `stream` of `device` would start, on the clock of
+ * simgpu_now_ns. Clocks of processes on one machine have one origin and one pace, and each only
+ * runs ahead by what its own process waited for: times of one may be compared with another's. */
+SIMGPU_API int64_t simgpu_ready_ns(int device, simgpu_stream stream);
 /* 1 while `stream` captures, else 0. Work whose effect is made at once by the host must not be made
  * then; see simgpu_enqueue_host. */
 SIMGPU_API int simgpu_is_capturing(simgpu_stream stream);

@@ -115,6 +115,10 @@ struct Work {
   /// Programmatic dependent launch: may start before the work ahead of it in its stream has
   /// completed.
   bool overlaps_predecessor = false;
+  /// When the last of those that it meets outside of this model (ranks of other processes, whose
+  /// clocks start where this one does) is ready: having begun, it waits for that, and then takes
+  /// its duration. 0: it meets nobody. A capturing stream does not look at it.
+  Nanos meets_at{};
   /// Called on the calling thread before the enqueue returns; on a capturing stream instead at
   /// every launch of the graph.
   std::function<void()> effect{};
@@ -349,6 +353,8 @@ class GpuModel {
   Result<StreamId> create_stream(DeviceId device, StreamOptions options = {});
   Status destroy_stream(StreamId stream);  ///< legal with work pending, which completes
   Result<StreamInfo> stream_info(DeviceId device, StreamId stream) const;  ///< no call
+  /// When work that is enqueued now would start: what a rank tells those it meets (Work::meets_at).
+  Result<Nanos> ready_at(DeviceId device, StreamId stream) const;  ///< no call
   Status query_stream(DeviceId device, StreamId stream);
   Status synchronize_stream(DeviceId device, StreamId stream);
   Status synchronize_device(DeviceId device);

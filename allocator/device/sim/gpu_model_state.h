@@ -149,6 +149,7 @@ struct GpuModel::State {
   void order_with_legacy(Stream& stream);
   /// The same, and in time: before something is enqueued.
   void queue_behind_legacy(Stream& stream);
+  Nanos tail_behind_legacy(const Stream& stream);  ///< that time alone
   void set_tail(Stream& stream, Nanos tail);
   Nanos run_work(Stream& stream, const Work& work, Nanos start, std::uint64_t graph = 0,
                  std::uint64_t node = 0);

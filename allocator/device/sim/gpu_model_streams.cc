@@ -109,6 +109,14 @@ Result<StreamInfo> GpuModel::stream_info(DeviceId device, StreamId stream) const
                     found->number, found->is_legacy, found->is_per_thread};
 }
 
+Result<Nanos> GpuModel::ready_at(DeviceId device, StreamId id) const {
+  const base::MutexLock lock(state_->mutex);
+  if (!state_->has_device(device)) return to_status(Native::kInvalidDevice);
+  const Stream* stream = state_->resolve(device, id);
+  if (stream == nullptr) return to_status(Native::kInvalidHandle);
+  return std::max(state_->clock.now(), state_->tail_behind_legacy(*stream));
+}
+
 void GpuModel::State::order_with_legacy(Stream& stream) {
   DeviceState& d = on(stream.device);
   if (stream.is_legacy) {
@@ -126,12 +134,14 @@ void GpuModel::State::order_with_legacy(Stream& stream) {
 
 void GpuModel::State::queue_behind_legacy(Stream& stream) {
   order_with_legacy(stream);
+  if (stream.is_legacy || !stream.options.non_blocking)
+    set_tail(stream, tail_behind_legacy(stream));
+}
+
+Nanos GpuModel::State::tail_behind_legacy(const Stream& stream) {
   const DeviceState& d = on(stream.device);
-  if (stream.is_legacy) {
-    set_tail(stream, std::max(stream.tail, d.blocking_tail));
-  } else if (!stream.options.non_blocking) {
-    set_tail(stream, std::max(stream.tail, d.legacy->tail));
-  }
+  if (stream.is_legacy) return std::max(stream.tail, d.blocking_tail);
+  return stream.options.non_blocking ? stream.tail : std::max(stream.tail, d.legacy->tail);
 }
 
 void GpuModel::State::set_tail(Stream& stream, Nanos tail) {
@@ -238,7 +248,9 @@ Status GpuModel::synchronize_stream(DeviceId device, StreamId id) {
 
 Nanos GpuModel::State::run_work(Stream& stream, const Work& work, Nanos start, std::uint64_t graph,
                                 std::uint64_t node) {
-  const Nanos end = later_by(start, work.duration);
+  // Each rank's end follows from the latest time at which any was ready, never from how far the
+  // clocks are apart: what is ahead of the work in its stream may cover that distance already.
+  const Nanos end = later_by(std::max(start, work.meets_at), work.duration);
   set_tail(stream, std::max(stream.tail, end));
   if (work.on_complete || activity.is_listening()) {
     activity.push(ActivityRecord{stream.device, stream.id, work.kind, work.name, start, end,

@@ -66,6 +66,13 @@ def test_data_parallel_training_keeps_ranks_equal(distributed):
         assert distributed.fact("data_parallel_training", rank) is True
 
 
+def test_ranks_of_unequal_batches_do_not_slow_each_other_down_more_and_more(distributed):
+    # The work of a step takes some 50 ms, that of the first two a little more.
+    for rank in (0, 1):
+        beyond = distributed.fact("data_parallel_training_of_unequal_batches", rank)
+        assert len(beyond) == 6 and all(step < 0.5 for step in beyond), beyond
+
+
 def test_data_parallel_refuses_ranks_with_other_shapes(distributed):
     assert "appears not to match sizes" in distributed.fact("data_parallel_refuses_other_shapes", 1)
     # Rank 0 finds nothing wrong and goes on to a broadcast that rank 1 never enters.

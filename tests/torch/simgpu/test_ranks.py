@@ -46,6 +46,18 @@ def test_a_split_orders_ranks_by_key():
     assert ranks_of("split", 4) == [[2, 1, 2], [2, 1, 4], [2, 0, 2], [2, 0, 4]]
 
 
+@pytest.mark.parametrize("scenario", ["unequal_work", "unequal_senders"])
+def test_ranks_of_unequal_work_do_not_drive_each_others_clocks_up(scenario):
+    # Six steps, in each of which the longer of the ranks works for half a second: that is all that
+    # modelled time can come to on any rank, however many collectives there are between them. The
+    # rest is slack for what the calls and the collectives themselves are said to take.
+    for ahead in ranks_of(scenario, 2):
+        assert isinstance(ahead, list), ahead
+        steps = [later - before for before, later in zip([0.0, *ahead], ahead)]
+        assert all(step < 0.6 for step in steps), steps
+        assert ahead[-1] > 0.9, ahead
+
+
 def test_ranks_that_disagree_are_told_how():
     for code, text in ranks_of("disagree", 2):
         assert code == 5

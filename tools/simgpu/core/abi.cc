@@ -113,6 +113,11 @@ int simgpu_launch_for(simgpu_stream stream, const char* name, int64_t duration_n
 
 int simgpu_launch_together(const simgpu_stream* streams, const int* devices, int count,
                            const char* name, double bytes) {
+  return simgpu_launch_meeting(streams, devices, count, name, bytes, 0);
+}
+
+int simgpu_launch_meeting(const simgpu_stream* streams, const int* devices, int count,
+                          const char* name, double bytes, int64_t others_ready_ns) {
   Process* process = Process::get();
   if (process == nullptr) return Process::why_not();
   simgpu::Call call(launch_api);
@@ -129,9 +134,17 @@ int simgpu_launch_together(const simgpu_stream* streams, const int* devices, int
   work.bytes = Bytes{static_cast<std::uint64_t>(std::max(bytes, 0.0))};
   work.duration =
       process->latency().copy_duration(work.bytes, levee::device::sim::CopyDirection::kPeer, false);
+  work.meets_at = Nanos{std::max<int64_t>(others_ready_ns, 0)};
   work.correlation = simgpu::this_thread().correlation;
   return simgpu::native_code(
       process->model().enqueue_together(members, CallKind::kLaunchKernel, work));
+}
+
+int64_t simgpu_ready_ns(int device, simgpu_stream stream) {
+  Process* process = Process::get();
+  if (process == nullptr) return levee::base::Clock::monotonic().value;
+  const auto ready = process->model().ready_at(DeviceId{device}, to_stream(stream));
+  return ready.ok() ? ready->value : process->model().now().value;
 }
 
 int simgpu_is_capturing(simgpu_stream stream) {

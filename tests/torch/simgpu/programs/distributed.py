@@ -1,6 +1,7 @@
 """Two ranks, started by torchrun, each on a simulated GPU of its own: what they tell each other is true."""
 
 import os
+import time
 from pathlib import Path
 
 import torch
@@ -147,6 +148,26 @@ def data_parallel_training():
     other = torch.load(FOLDER / f"rank{1 - RANK}.pt", map_location="cpu", weights_only=True)
     mine = wrapped.module.state_dict()
     return all(torch.equal(mine[n].cpu(), other[n]) for n in other)
+
+
+@check
+def data_parallel_training_of_unequal_batches():
+    # Several buckets of gradients, and ranks that take turns with the longer batch. What each step
+    # took beyond the host's own time: the clocks of the ranks must not drive each other up.
+    model = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(10))).to(D)
+    wrapped = DistributedDataParallel(model, device_ids=[D.index])
+    beyond = []
+    for step in range(6):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        begin_host = time.monotonic()
+        begin.record()
+        wrapped(torch.randn(2000 if (step + RANK) % 2 else 100, 2048, device=D)).sum().backward()
+        end.record()
+        host = time.monotonic() - begin_host
+        torch.cuda.synchronize()
+        beyond.append(begin.elapsed_time(end) / 1000 - host)
+    return beyond
 
 
 @check

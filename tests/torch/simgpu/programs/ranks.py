@@ -13,6 +13,9 @@ from checks import check
 
 LIBRARY = ctypes.CDLL(os.environ["SIMGPU_LIB"] + "/libnccl.so.2")
 LIBRARY.ncclGetLastError.restype = ctypes.c_char_p
+SIMGPU = ctypes.CDLL(os.environ["SIMGPU_LIB"] + "/libsimgpu.so")
+SIMGPU.simgpu_now_ns.restype = ctypes.c_int64
+SIMGPU.simgpu_launch_for.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
 INT32, FLOAT32, SUM, PROD, MAX = 2, 7, 0, 1, 2
 
 
@@ -53,6 +56,11 @@ class Rank:
         send, receive = ints(values), ints([0] * len(values))
         call("ncclAllReduce", send, receive, size(len(values)), INT32, op, self.comm, None)
         return list(receive)
+
+
+def clock_ahead_of_host():
+    """Seconds of modelled time that the host did not spend itself."""
+    return (SIMGPU.simgpu_now_ns() - time.monotonic_ns()) * 1e-9
 
 
 def unique_id():
@@ -127,6 +135,33 @@ def run_scenario(name, rank):
         total = ints([0])
         call("ncclAllReduce", ints([me]), total, size(1), INT32, SUM, part, None)
         return [count.value, place.value, total[0]]
+    if name == "unequal_work":
+        # One rank works ten times as long as the other, in turns; then several collectives without
+        # a wait of the host between them, as the buckets of data parallel training.
+        ahead = []
+        for step in range(6):
+            work_ns = 500_000_000 if (step + me) % 2 else 50_000_000
+            assert SIMGPU.simgpu_launch_for(None, b"work", work_ns) == 0
+            for _ in range(5):
+                rank.all_reduce([1])
+            assert SIMGPU.simgpu_synchronize(None) == 0
+            ahead.append(clock_ahead_of_host())
+        return ahead
+    if name == "unequal_senders":
+        # Messages go round while the ranks' work differs: a receiver waits for its sender, once.
+        ahead = []
+        for step in range(6):
+            work_ns = 500_000_000 if (step + me) % 2 else 50_000_000
+            assert SIMGPU.simgpu_launch_for(None, b"work", work_ns) == 0
+            for _ in range(5):
+                value = ints([me])
+                call("ncclGroupStart")
+                call("ncclSend", value, size(1), INT32, (me + 1) % ranks, rank.comm, None)
+                call("ncclRecv", ints([0]), size(1), INT32, (me - 1) % ranks, rank.comm, None)
+                call("ncclGroupEnd")
+            assert SIMGPU.simgpu_synchronize(None) == 0
+            ahead.append(clock_ahead_of_host())
+        return ahead
     if name == "disagree":
         values = ints([1, 2, 3])
         code = LIBRARY.ncclAllReduce(values, values, size(2 + me % 2), INT32, SUM, rank.comm, None)

@@ -164,6 +164,43 @@ TEST_F(Streams, ASharedPieceOfWorkStartsWithTheLastAndEndsOnAll) {
   EXPECT_EQ(elapsed_until(a), 0_ns);
 }
 
+TEST_F(Streams, AMeetingEndsItsDurationAfterTheLastIsReady) {
+  const StreamId s = new_stream();
+  const GpuModel::StreamOn mine[] = {{kGpu, s}};
+  Work work;
+  work.duration = 5_us;
+  const auto meet = [&](Nanos others_ready) {
+    work.meets_at = others_ready;
+    ASSERT_TRUE(model.enqueue_together(mine, CallKind::kLaunchKernel, work).ok());
+  };
+  run(s, 10_us);
+  EXPECT_EQ(model.ready_at(kGpu, s).value(), 10_us);
+  meet(3_us);  // the others are ready before this one is
+  EXPECT_EQ(model.ready_at(kGpu, s).value(), 15_us);
+  meet(100_us);
+  EXPECT_EQ(model.ready_at(kGpu, s).value(), 105_us);
+  // What the stream already waits for is not waited for once more: the clock still stands at 0.
+  meet(100_us);
+  meet(100_us);
+  EXPECT_EQ(model.ready_at(kGpu, s).value(), 115_us);
+  meet(0_ns);
+  EXPECT_EQ(elapsed_until(s), 120_us);
+}
+
+TEST_F(Streams, ReadyWhenWhatIsAheadIsDone) {
+  const StreamId blocking = new_stream(false);
+  const StreamId apart = new_stream(true);
+  run(blocking, 10_us);
+  EXPECT_EQ(model.ready_at(kGpu, kLegacy).value(), 10_us);
+  run(kLegacy, 5_us);
+  EXPECT_EQ(model.ready_at(kGpu, blocking).value(), 15_us);
+  EXPECT_EQ(model.ready_at(kGpu, apart).value(), 0_ns);
+  model.advance(20_us);
+  EXPECT_EQ(model.ready_at(kGpu, blocking).value(), 20_us);
+  EXPECT_FALSE(model.ready_at(DeviceId{9}, kLegacy).ok());
+  EXPECT_FALSE(model.ready_at(kGpu, StreamId{999'999}).ok());
+}
+
 TEST_F(Streams, BlockingCopiesWaitAndAsynchronousOnesDoNot) {
   Work work;
   work.kind = WorkKind::kMemcpyDeviceToHost;

@@ -52,7 +52,8 @@ struct Slot {
   std::atomic<std::int32_t> pid;  ///< 0 until the rank has the board mapped
   std::atomic<std::int32_t> has_left;
   OperationTag tags[2];
-  std::int64_t arrived_ns[2];  ///< when the rank came to the operation, on its simulated clock
+  std::int64_t
+      ready_ns[2];  ///< when the rank's stream comes to the operation, on its simulated clock
   alignas(64) std::byte chunks[2][kChunkBytes];
 };
 
@@ -60,7 +61,7 @@ struct Mailbox {
   alignas(64) std::atomic<std::uint64_t> written;
   alignas(64) std::atomic<std::uint64_t> read;
   std::uint64_t message_bytes;  ///< of the whole message that the chunk is part of
-  std::int64_t sent_ns;
+  std::int64_t sender_ready_ns;
   alignas(64) std::byte chunk[kMailboxBytes];
 };
 

@@ -72,8 +72,7 @@ Collective::Collective(ncclComm* communicator, const CollectiveCall& call)
     : Operation(communicator),
       call_(call),
       element_bytes_(size_of(call.type)),
-      has_contents_(contribution_bytes() <= content_limit()),
-      arrived_ns_(simgpu_now_ns()) {}
+      has_contents_(contribution_bytes() <= content_limit()) {}
 
 std::size_t Collective::contribution_bytes() const {
   const std::size_t pieces =
@@ -118,7 +117,8 @@ void Collective::post() {
       OperationTag{static_cast<std::uint32_t>(call_.kind), static_cast<std::uint32_t>(call_.type),
                    static_cast<std::uint32_t>(std::min<int>(call_.reduction, ncclNumOps)),
                    static_cast<std::uint32_t>(call_.root), call_.count};
-  slot.arrived_ns[half] = arrived_ns_;
+  if (step_ == 0) ready_ns_ = ready_ns(call_.stream);
+  slot.ready_ns[half] = ready_ns_;
   if (has_contents_ && this_rank_posts()) {
     const std::size_t offset = step_ * kChunkBytes;
     const std::size_t bytes = std::min(kChunkBytes, contribution_bytes() - offset);
@@ -151,7 +151,7 @@ void Collective::take() {
   const std::size_t half = self->next_step % 2;
   const bool agreed = check_tags();
   for (int rank = 0; rank < self->ranks(); ++rank) {
-    last_arrival_ns_ = std::max(last_arrival_ns_, self->board().slot(rank).arrived_ns[half]);
+    last_ready_ns_ = std::max(last_ready_ns_, self->board().slot(rank).ready_ns[half]);
   }
   if (agreed && has_contents_) {
     const std::size_t offset = step_ * kChunkBytes;
@@ -237,8 +237,7 @@ bool Collective::advance() {
 void Collective::restart() {
   Operation::restart();
   step_ = 0;
-  arrived_ns_ = simgpu_now_ns();
-  last_arrival_ns_ = 0;
+  last_ready_ns_ = 0;
 }
 
 std::string Collective::describe() const {
@@ -263,7 +262,7 @@ Operation::Footprint Collective::footprint() const {
   Footprint footprint;
   footprint.name = kernel_name_of(call_.kind);
   footprint.stream = call_.stream;
-  footprint.not_before_ns = last_arrival_ns_;
+  footprint.others_ready_ns = last_ready_ns_;
   // What a ring sends over each card's links.
   const auto ranks = static_cast<double>(communicator()->ranks());
   const auto bytes = static_cast<double>(call_.count * element_bytes_);

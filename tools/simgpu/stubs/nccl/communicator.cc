@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tools/simgpu/simgpu_abi.h"
+#include "tools/simgpu/stubs/nccl/operation.h"
 
 ncclComm::ncclComm(const std::string& name, int ranks, int rank)
     : name_(name), board_(name, ranks), rank_(rank), device_(simgpu_current_device()) {
@@ -28,6 +29,10 @@ void ncclComm::end(ncclComm* communicator) {
 }
 
 namespace levee::simgpu::nccl {
+
+std::int64_t Operation::ready_ns(cudaStream_t stream) const {
+  return simgpu_ready_ns(communicator_->device(), stream);
+}
 
 std::string unique_board_name() {
   static std::atomic<unsigned> made{0};

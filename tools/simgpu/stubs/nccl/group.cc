@@ -118,7 +118,9 @@ Outcome carry_out(const Operations& operations) {
 }
 
 /// Puts the operations' kernels on their streams. Ranks of this process that are in the same
-/// collective end together.
+/// collective end together. Those of other processes have clocks of their own, with one origin: the
+/// kernel spins until the last of the ranks is ready by its clock, so that the collective ends
+/// everywhere at that time plus what it takes.
 void show(const Operations& operations) {
   struct Shown {
     Operation::Footprint footprint;
@@ -142,8 +144,8 @@ void show(const Operations& operations) {
     Shown& entry = shown[index];
     entry.streams.push_back(footprint.stream);
     entry.devices.push_back(communicator->device());
-    entry.footprint.not_before_ns =
-        std::max(entry.footprint.not_before_ns, footprint.not_before_ns);
+    entry.footprint.others_ready_ns =
+        std::max(entry.footprint.others_ready_ns, footprint.others_ready_ns);
     if (footprint.read_bytes != 0)
       simgpu_note_use(footprint.reads, footprint.read_bytes, footprint.stream, kReads);
     if (footprint.written_bytes != 0) {
@@ -151,16 +153,9 @@ void show(const Operations& operations) {
     }
   }
   for (const Shown& entry : shown) {
-    // Ranks of other processes have clocks of their own: until the last one has come, the kernel
-    // spins.
-    const std::int64_t spin = entry.footprint.not_before_ns - simgpu_now_ns();
-    if (spin > 0) {
-      for (simgpu_stream stream : entry.streams)
-        simgpu_launch_for(stream, entry.footprint.name, spin);
-    }
-    simgpu_launch_together(entry.streams.data(), entry.devices.data(),
-                           static_cast<int>(entry.streams.size()), entry.footprint.name,
-                           entry.footprint.bus_bytes);
+    simgpu_launch_meeting(entry.streams.data(), entry.devices.data(),
+                          static_cast<int>(entry.streams.size()), entry.footprint.name,
+                          entry.footprint.bus_bytes, entry.footprint.others_ready_ns);
   }
 }
 

@@ -23,7 +23,8 @@ bool Send::advance() {
   const std::size_t chunk = has_contents ? std::min(kMailboxBytes, bytes_ - sent_) : 0;
   if (chunk != 0) simgpu_read(box.chunk, static_cast<const std::byte*>(data_) + sent_, chunk);
   box.message_bytes = bytes_;
-  box.sent_ns = simgpu_now_ns();
+  if (ready_ns_ == 0) ready_ns_ = ready_ns(stream_);
+  box.sender_ready_ns = ready_ns_;
   box.written.store(written + 1, std::memory_order_release);
   communicator()->board().notify();
   sent_ += chunk;
@@ -34,6 +35,7 @@ bool Send::advance() {
 void Send::restart() {
   Operation::restart();
   sent_ = 0;
+  ready_ns_ = 0;
 }
 
 std::string Send::describe() const {
@@ -66,7 +68,7 @@ bool Receive::advance() {
       has_contents ? std::min(kMailboxBytes, message - std::min(received_, message)) : 0;
   if (fits && chunk != 0)
     simgpu_write(static_cast<std::byte*>(data_) + received_, box.chunk, chunk);
-  sent_ns_ = box.sent_ns;
+  sender_ready_ns_ = box.sender_ready_ns;
   box.read.store(read + 1, std::memory_order_release);
   communicator()->board().notify();
   received_ += chunk;
@@ -95,7 +97,7 @@ Operation::Footprint Receive::footprint() const {
   footprint.name = "ncclDevKernel_SendRecv";
   footprint.stream = stream_;
   footprint.bus_bytes = static_cast<double>(bytes_);
-  footprint.not_before_ns = sent_ns_;
+  footprint.others_ready_ns = sender_ready_ns_;
   footprint.writes = reinterpret_cast<std::uint64_t>(data_);
   footprint.written_bytes = bytes_;
   return footprint;

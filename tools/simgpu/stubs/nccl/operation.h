@@ -48,14 +48,17 @@ class Operation {
     const char* name = nullptr;
     cudaStream_t stream = nullptr;
     double bus_bytes = 0;  ///< what goes over one card's links
-    std::int64_t not_before_ns =
-        0;  ///< on the simulated clock: nobody is done before the last rank has come
+    /// When the last of the other ranks is ready, on the simulated clock; 0: nobody is waited for.
+    std::int64_t others_ready_ns = 0;
     std::uint64_t reads = 0, read_bytes = 0;  ///< device memory that it uses
     std::uint64_t writes = 0, written_bytes = 0;
   };
   virtual Footprint footprint() const { return {}; }
 
  protected:
+  /// When this rank's part of the operation can begin: at the end of what is ahead of it on its
+  /// stream. The time of the call alone would not do; a program may be far ahead of its card.
+  std::int64_t ready_ns(cudaStream_t stream) const;
   void finish() { is_done_ = true; }
   void fail(ncclResult_t code, std::string text) {
     outcome_ = {code, std::move(text)};
@@ -119,10 +122,10 @@ class Collective : public Operation {
   CollectiveCall call_;
   std::size_t element_bytes_;
   bool has_contents_;
-  std::size_t step_ = 0;     ///< of this operation
-  bool has_posted_ = false;  ///< the current step
-  std::int64_t arrived_ns_;
-  std::int64_t last_arrival_ns_ = 0;
+  std::size_t step_ = 0;            ///< of this operation
+  bool has_posted_ = false;         ///< the current step
+  std::int64_t ready_ns_ = 0;       ///< this rank
+  std::int64_t last_ready_ns_ = 0;  ///< of all ranks
   std::vector<std::byte> scratch_;
 };
 
@@ -143,6 +146,7 @@ class Send : public Operation {
   int peer_;
   cudaStream_t stream_;
   std::size_t sent_ = 0;
+  std::int64_t ready_ns_ = 0;
 };
 
 class Receive : public Operation {
@@ -161,7 +165,7 @@ class Receive : public Operation {
   int peer_;
   cudaStream_t stream_;
   std::size_t received_ = 0;
-  std::int64_t sent_ns_ = 0;
+  std::int64_t sender_ready_ns_ = 0;
 };
 
 /// Waits until every rank of a new communicator is there.
