@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <unordered_map>
@@ -17,6 +18,7 @@ namespace levee::device::sim {
 
 namespace {
 constexpr std::size_t kPieceBytes = 4096;
+constexpr std::uint64_t kShareOfSmall = 8;  // one part in so many
 using Piece = std::array<std::uint8_t, kPieceBytes>;
 // By number inside the physical memory, in order: what a range holds is found without asking for
 // each piece that it could hold.
@@ -52,6 +54,15 @@ struct BackingStore::State {
   std::unordered_map<std::uint64_t, Shared> shared;    // likewise; none of them has pieces
   std::uint64_t piece_count = 0;
   std::uint64_t lost_bytes = 0;
+  bool has_run_out = false;
+  std::atomic<bool> has_told{false};
+
+  bool is_small(Bytes access) const { return access <= config.small; }
+  /// After each access, when the mutex is free again.
+  void tell_first_loss(bool ran_out) {
+    if (!ran_out || has_told.exchange(true, std::memory_order_relaxed)) return;
+    if (config.on_first_loss) config.on_first_loss();
+  }
 
   /// Calls visit(pieces of the memory, piece number, offset in it, count, bytes so far) along the
   /// range.
@@ -112,13 +123,15 @@ struct BackingStore::State {
     return piece == memory->second.end() ? nullptr : piece->second->data();
   }
 
-  /// Null if the store is full.
-  std::uint8_t* make(std::uint64_t serial, std::uint64_t number) {
+  /// Null if the store is full: for large accesses when only the share of the small ones is left.
+  std::uint8_t* make(std::uint64_t serial, std::uint64_t number, bool is_small) {
     if (const Shared* known = find_shared(serial)) return known->piece(number);
     std::unique_ptr<Piece>& piece = memories[serial][number];
     if (piece == nullptr) {
-      if ((piece_count + 1) * kPieceBytes > config.most_bytes.value) {
+      const std::uint64_t most = config.most_bytes.value;
+      if ((piece_count + 1) * kPieceBytes > (is_small ? most : most - most / kShareOfSmall)) {
         memories[serial].erase(number);
+        has_run_out = true;
         return nullptr;
       }
       piece = std::make_unique<Piece>();  // zeros
@@ -177,9 +190,18 @@ struct BackingStore::State {
   }
 
   /// Gives each byte of the range the value that `source(bytes so far, count, to)` writes; zero
-  /// beyond `kept`.
+  /// beyond what is kept of one access.
   template <typename Source>
-  void store(const std::vector<GpuModel::PhysicalSpan>& spans, std::size_t kept, Source&& source) {
+  void store(const std::vector<GpuModel::PhysicalSpan>& spans, Bytes bytes, Source&& source) {
+    tell_first_loss(store_locked(spans, bytes, std::forward<Source>(source)));
+  }
+
+  /// Whether the store has run out of room.
+  template <typename Source>
+  bool store_locked(const std::vector<GpuModel::PhysicalSpan>& spans, Bytes bytes,
+                    Source&& source) {
+    const auto kept = static_cast<std::size_t>(
+        config.complete ? bytes.value : std::min(bytes, config.kept_per_access).value);
     const base::MutexLock lock(mutex);
     for_each_piece(spans, [&](std::uint64_t serial, std::uint64_t number, std::size_t inside,
                               std::size_t count, std::size_t done) {
@@ -187,14 +209,18 @@ struct BackingStore::State {
       lost_bytes += count - wanted;
       if (wanted < count) clear(serial, number, inside, count);
       if (wanted == 0) return;
-      std::uint8_t* piece = make(serial, number);
+      std::uint8_t* piece = make(serial, number, is_small(bytes));
       if (piece == nullptr) {
         lost_bytes += wanted;
         return;
       }
       source(done, wanted, piece + inside);
     });
+    return has_run_out;
   }
+
+  bool copy(const std::vector<GpuModel::PhysicalSpan>& targets,
+            const std::vector<GpuModel::PhysicalSpan>& sources, Bytes bytes);
 };
 
 BackingStore::BackingStore(GpuModel& model, BackingStoreConfig config)
@@ -217,11 +243,9 @@ bool BackingStore::write(DeviceAddr to, const void* from, Bytes bytes) {
   const auto spans = state_->model.physical_spans(to, bytes);
   if (spans.empty()) return bytes.value == 0;
   const auto* source = static_cast<const std::uint8_t*>(from);
-  const Bytes kept = state_->config.complete ? bytes : state_->config.kept_per_access;
-  state_->store(spans, static_cast<std::size_t>(kept.value),
-                [source](std::size_t done, std::size_t count, std::uint8_t* at) {
-                  std::memcpy(at, source + done, count);
-                });
+  state_->store(spans, bytes, [source](std::size_t done, std::size_t count, std::uint8_t* at) {
+    std::memcpy(at, source + done, count);
+  });
   return true;
 }
 
@@ -262,11 +286,9 @@ bool BackingStore::fill_pattern(DeviceAddr to, std::uint32_t pattern, std::size_
   for (std::size_t i = 0; i < unit.size(); ++i) {
     unit[i] = static_cast<std::uint8_t>(pattern >> (8 * (i % pattern_bytes)));
   }
-  const Bytes kept = state_->config.complete ? bytes : state_->config.kept_per_access;
-  state_->store(spans, static_cast<std::size_t>(kept.value),
-                [&unit](std::size_t done, std::size_t count, std::uint8_t* at) {
-                  for (std::size_t i = 0; i < count; ++i) at[i] = unit[(done + i) % unit.size()];
-                });
+  state_->store(spans, bytes, [&unit](std::size_t done, std::size_t count, std::uint8_t* at) {
+    for (std::size_t i = 0; i < count; ++i) at[i] = unit[(done + i) % unit.size()];
+  });
   return true;
 }
 
@@ -274,19 +296,25 @@ bool BackingStore::copy(DeviceAddr to, DeviceAddr from, Bytes bytes) {
   const auto sources = state_->model.physical_spans(from, bytes);
   const auto targets = state_->model.physical_spans(to, bytes);
   if (sources.empty() || targets.empty()) return bytes.value == 0;
+  state_->tell_first_loss(state_->copy(targets, sources, bytes));
+  return true;
+}
+
+/// Whether the store has run out of room.
+bool BackingStore::State::copy(const std::vector<GpuModel::PhysicalSpan>& targets,
+                               const std::vector<GpuModel::PhysicalSpan>& sources, Bytes bytes) {
   // What the source holds is taken first, so that overlapping ranges are safe.
   struct Held {
     std::size_t begin;
     std::vector<std::uint8_t> bytes;
   };
   std::vector<Held> held;
-  const base::MutexLock lock(state_->mutex);
-  state_->for_each_held(
-      sources, [&](std::size_t done, const std::uint8_t* first, std::size_t count) {
-        held.push_back(Held{done, std::vector<std::uint8_t>(first, first + count)});
-        return true;
-      });
-  for (const GpuModel::PhysicalSpan& span : targets) state_->clear_span(span);
+  const base::MutexLock lock(mutex);
+  for_each_held(sources, [&](std::size_t done, const std::uint8_t* first, std::size_t count) {
+    held.push_back(Held{done, std::vector<std::uint8_t>(first, first + count)});
+    return true;
+  });
+  for (const GpuModel::PhysicalSpan& target : targets) clear_span(target);
   std::size_t span_begin = 0;
   auto span = targets.begin();
   for (const Held& part : held) {
@@ -297,15 +325,15 @@ bool BackingStore::copy(DeviceAddr to, DeviceAddr from, Bytes bytes) {
       const std::size_t count =
           std::min({end - at, kPieceBytes - inside,
                     static_cast<std::size_t>(span->bytes.value) - (at - span_begin)});
-      if (std::uint8_t* piece = state_->make(span->serial, offset / kPieceBytes)) {
+      if (std::uint8_t* piece = make(span->serial, offset / kPieceBytes, is_small(bytes))) {
         std::memcpy(piece + inside, part.bytes.data() + (at - part.begin), count);
       } else {
-        state_->lost_bytes += count;
+        lost_bytes += count;
       }
       at += count;
     }
   }
-  return true;
+  return has_run_out;
 }
 
 bool BackingStore::holds(DeviceAddr from, Bytes bytes) const {

@@ -4,17 +4,20 @@
 // Owns host copies of physical memory in sparse 4 KiB pieces; what was never written, or was set to
 // zero, reads as zero and costs nothing. Bounded by default: of each write from the host, and of
 // each fill, only the first 64 KiB are kept; the rest then reads as zero. `complete` keeps
-// everything. Memory that several processes share lives where `share` was told, in memory that they
-// share too, and whole. Copies between device addresses move all that is held. Follows physical
-// memory, so that two addresses of one handle show the same bytes, and forgets them when the memory
-// goes. Order: an access happens when it is called; the caller calls in the order of the streams.
-// Thread safety: every method may be called from any thread; one mutex, which is taken after the
-// model's (never before it). Costs: reads and writes O(bytes) and a lookup for each 4 KiB; copies
-// and zeros what the ranges hold.
+// everything that the bound on host memory leaves room for. An eighth of that is for small accesses
+// alone, so that a count or a flag is not crowded out by weights; when the first bytes find no
+// room, `on_first_loss` is told. Memory that several processes share lives where `share` was told,
+// in memory that they share too, and whole. Copies between device addresses move all that is held.
+// Follows physical memory, so that two addresses of one handle show the same bytes, and forgets
+// them when the memory goes. Order: an access happens when it is called; the caller calls in the
+// order of the streams. Thread safety: every method may be called from any thread; one mutex, which
+// is taken after the model's (never before it). Costs: reads and writes O(bytes) and a lookup for
+// each 4 KiB; copies and zeros what the ranges hold.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include <levee/units.h>
@@ -27,6 +30,9 @@ struct BackingStoreConfig {
   bool complete = false;
   Bytes kept_per_access = 64_KiB;
   Bytes most_bytes = 4_GiB;  ///< of host memory; what would exceed it is lost, and counted
+  Bytes small = 64_KiB;      ///< accesses of up to this many bytes may use the share kept for them
+  /// Called once, without a lock, when something was lost since `most_bytes` were used up.
+  std::function<void()> on_first_loss{};
 };
 
 class BackingStore {

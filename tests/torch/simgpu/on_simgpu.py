@@ -53,6 +53,7 @@ PROGRAMS = {
         gpu="2GiB", environment={"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
     ),
     "unmodelled": Program(),
+    "checkpoint": Program(options=("--backing", "8MiB")),
 }
 
 

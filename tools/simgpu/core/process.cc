@@ -80,6 +80,8 @@ Process::Process() : latency_(latency_of(settings().card)) {
   device::sim::BackingStoreConfig backing;
   backing.complete = true;
   backing.most_bytes = wanted.backing_limit.value_or(Bytes{~0ULL >> 1});
+  // With "off" nothing is missed.
+  if (backing.most_bytes.value != 0) backing.on_first_loss = &say_store_full;
   backing_ = std::make_unique<device::sim::BackingStore>(*model_, backing);
   host_functions_ = new HostFunctions(*model_);
   const std::size_t count = visible_devices().size();

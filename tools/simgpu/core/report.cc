@@ -149,6 +149,14 @@ void trace_first_use(const char* library, const char* function) {
                function, library);
 }
 
+void say_store_full() {
+  std::fprintf(stderr,
+               "simgpu: the %.4g MiB for the contents of device memory are used up: what large "
+               "copies write from now on reads as zero (--backing full keeps it, --backing SIZE "
+               "keeps more).\n",
+               gib(settings().backing_limit.value_or(0_B)) * 1024);
+}
+
 void say_not_modelled(const char* library, const char* function) {
   static std::mutex mutex;
   static auto* said = new std::set<std::string>;

@@ -72,6 +72,48 @@ TEST_F(Backing, ItsHostMemoryIsBounded) {
   EXPECT_EQ(tiny.lost(), Bytes{20'000 - 8'192});
 }
 
+TEST_F(Backing, SmallAccessesAreNotCrowdedOutByLargeOnes) {
+  BackingStore tight(model, BackingStoreConfig{.complete = true, .most_bytes = 1_MiB});
+  const DeviceAddr large = model.allocate(kGpu, 4_MiB).value();
+  const DeviceAddr other = model.allocate(kGpu, 4_MiB).value();
+  const auto bytes = pattern(4 << 20);
+  ASSERT_TRUE(tight.write(large, bytes.data(), 4_MiB));
+  ASSERT_TRUE(tight.fill(other + 2_MiB, 7, 1_MiB));
+  ASSERT_TRUE(tight.copy(other + 3_MiB, large, 65_KiB));
+  EXPECT_EQ(tight.held(), 896_KiB);
+  EXPECT_EQ(tight.lost(), 4_MiB - 896_KiB + 1_MiB + 65_KiB);
+  // Counts, 64 KiB in one go, and their copies.
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    ASSERT_TRUE(tight.write(other + Bytes{i * 4096}, bytes.data() + i, 8_B));
+  }
+  ASSERT_TRUE(tight.write(other + 1_MiB, bytes.data(), 64_KiB));
+  ASSERT_TRUE(tight.copy(other + 100_KiB, other + 4_KiB, 8_B));
+  EXPECT_EQ(read(other + 28_KiB, 8, &tight),
+            (std::vector<std::uint8_t>{8, 9, 10, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(read(other + 100_KiB, 2, &tight), (std::vector<std::uint8_t>{2, 3}));
+  EXPECT_EQ(read(other + 1_MiB, 64 << 10, &tight), pattern(64 << 10));
+  // They too are bounded.
+  ASSERT_TRUE(tight.write(other + 2_MiB, bytes.data(), 64_KiB));
+  EXPECT_EQ(tight.held(), 1_MiB);
+}
+
+TEST_F(Backing, ItTellsOnceThatItHasRunOut) {
+  int told = 0;
+  BackingStore tight(
+      model, BackingStoreConfig{
+                 .complete = true, .most_bytes = 1_MiB, .on_first_loss = [&told] { ++told; }});
+  const DeviceAddr block = model.allocate(kGpu, 4_MiB).value();
+  const auto bytes = pattern(4 << 20);
+  ASSERT_TRUE(tight.write(block, bytes.data(), 896_KiB));
+  ASSERT_TRUE(tight.fill(block, 0, 4_MiB));
+  ASSERT_TRUE(tight.write(block, bytes.data(), 896_KiB));
+  EXPECT_EQ(told, 0);
+  ASSERT_TRUE(tight.copy(block + 2_MiB, block, 512_KiB));
+  EXPECT_EQ(told, 1);
+  ASSERT_TRUE(tight.write(block, bytes.data(), 4_MiB));
+  EXPECT_EQ(told, 1);
+}
+
 TEST_F(Backing, WhatAFullStoreCouldNotKeepIsNotThere) {
   BackingStore tiny(
       model, BackingStoreConfig{.complete = true, .kept_per_access = {}, .most_bytes = 8_KiB});
