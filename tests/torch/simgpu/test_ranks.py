@@ -48,14 +48,14 @@ def test_a_split_orders_ranks_by_key():
 
 @pytest.mark.parametrize("scenario", ["unequal_work", "unequal_senders"])
 def test_ranks_of_unequal_work_do_not_drive_each_others_clocks_up(scenario):
-    # Six steps, in each of which the longer of the ranks works for half a second: that is all that
-    # modelled time can come to on any rank, however many collectives there are between them. The
-    # rest is slack for what the calls and the collectives themselves are said to take.
+    # In each of six steps the longer of the ranks works for half a second: that is all by which the
+    # clock of any rank can get further ahead of the host's, however many collectives there are. The
+    # rest is slack for what the calls and the collectives themselves are said to take. Less is right
+    # too: a host that is slow spends some of that time itself.
     for ahead in ranks_of(scenario, 2):
         assert isinstance(ahead, list), ahead
-        steps = [later - before for before, later in zip([0.0, *ahead], ahead)]
-        assert all(step < 0.6 for step in steps), steps
-        assert ahead[-1] > 0.9, ahead
+        assert all(now < 0.5 * step + 0.3 for step, now in enumerate(ahead, 1)), ahead
+        assert ahead[-1] > 0.3, ahead
 
 
 def test_ranks_that_disagree_are_told_how():
