@@ -36,17 +36,21 @@ TEST(BlockMap, FindsBlocksByStartAndByAnyByte) {
   EXPECT_EQ(map.block_containing(base + 22_MiB), nullptr);
 }
 
-TEST(BlockMap, ABlockBehindAFragmentInTheSameGranuleIsFound) {
-  BlockMap map;
-  const DeviceAddr base{7ULL << 32};
-  map.mark(base, 8_MiB, ZoneIndex{0});
-  BlockRecord fragment = block_of(base, 512_KiB, BlockKind::kFragment);
-  BlockRecord large = block_of(base + 1_MiB, 3_MiB);
-  map.set_block(&fragment);
-  map.set_block(&large);
-  EXPECT_EQ(map.block_containing(base + 1_MiB + 512_KiB), &large);
-  EXPECT_EQ(map.block_containing(base + 100_KiB), &fragment);
-  EXPECT_EQ(map.block_containing(base + 700_KiB), nullptr);
+// In the same granule of 1 MiB, and in the next one.
+TEST(BlockMap, ABlockBehindAFragmentIsFound) {
+  for (Bytes start : {600_KiB, 1_MiB}) {
+    BlockMap map;
+    const DeviceAddr base{7ULL << 32};
+    map.mark(base, 8_MiB, ZoneIndex{0});
+    BlockRecord fragment = block_of(base, 512_KiB, BlockKind::kFragment);
+    BlockRecord large = block_of(base + start, 3_MiB);
+    map.set_block(&fragment);
+    map.set_block(&large);
+    EXPECT_EQ(map.block_containing(base + start), &large);
+    EXPECT_EQ(map.block_containing(base + start + 300_KiB), &large);
+    EXPECT_EQ(map.block_containing(base + 100_KiB), &fragment);
+    EXPECT_EQ(map.block_containing(base + 550_KiB), nullptr);
+  }
 }
 
 TEST(BlockMap, OwnsWhatWasMarked) {
