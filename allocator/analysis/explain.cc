@@ -29,7 +29,28 @@ std::string place_text(const TraceFacts& facts, const Emergency& emergency) {
   return out;
 }
 
-std::string advise(const Emergency& emergency) {
+// What the process could still take from the device when the emergency began. An upper bound: what
+// others hold of the device is not in the record. 0 if the device's size is not known.
+std::uint64_t obtainable_bytes(const TraceFacts& facts, const Emergency& emergency, bool is_limit) {
+  const auto room_to = [&](std::uint64_t most) {
+    return most - std::min(most, emergency.reserved_before_bytes);
+  };
+  const std::uint64_t of_device = room_to(facts.devices[emergency.device].total_bytes);
+  if (!is_limit || emergency.limit_bytes == 0) return of_device;
+  return of_device == 0 ? room_to(emergency.limit_bytes)
+                        : std::min(of_device, room_to(emergency.limit_bytes));
+}
+
+// A cluster in which nothing was served and nothing given back is a refusal, and no storm to
+// weather.
+bool is_refusal(const TraceFacts& facts, std::uint32_t storm) {
+  return facts.storms[storm].released_bytes == 0 &&
+         std::none_of(facts.emergencies.begin(), facts.emergencies.end(), [&](const auto& one) {
+           return one.storm == storm && one.outcome != EmergencyOutcome::kOutOfMemory;
+         });
+}
+
+std::string advise(const TraceFacts& facts, const Emergency& emergency) {
   const bool failed = emergency.outcome == EmergencyOutcome::kOutOfMemory;
   const std::uint64_t used = emergency.allocated_bytes + emergency.waiting_bytes;
   const std::uint64_t free_bytes =
@@ -43,7 +64,15 @@ std::string advise(const Emergency& emergency) {
     return "Raise the limit of this pool, or let the pool use other memory when it is full.";
   }
   if (failed && free_bytes < emergency.requested_bytes) {
-    const std::uint64_t missing = emergency.requested_bytes - free_bytes;
+    const std::uint64_t lacking = emergency.requested_bytes - free_bytes;
+    const std::uint64_t obtainable = obtainable_bytes(facts, emergency, is_limit);
+    if (obtainable >= lacking) {
+      return fmt::format(
+          "Live blocks fill what this process can have of the device; the rest belongs to others. "
+          "Save up to {} (smaller batch, shorter sequences, activation checkpointing).",
+          bytes_text(lacking));
+    }
+    const std::uint64_t missing = lacking - obtainable;
     if (is_limit) {
       return fmt::format(
           "Raise the memory fraction of this process by at least {}, or use a smaller batch.",
@@ -51,8 +80,7 @@ std::string advise(const Emergency& emergency) {
     }
     return fmt::format(
         "Live blocks fill the device: save at least {} (smaller batch, shorter sequences, "
-        "activation "
-        "checkpointing).",
+        "activation checkpointing).",
         bytes_text(missing));
   }
   if (failed) {
@@ -129,7 +157,7 @@ EmergencyText explain(const TraceFacts& facts, const Emergency& emergency) {
   if (emergency.released_bytes > 0) {
     out.paid += fmt::format(" {} went back to the device.", bytes_text(emergency.released_bytes));
   }
-  out.advice = advise(emergency);
+  out.advice = advise(facts, emergency);
   return out;
 }
 
@@ -182,14 +210,18 @@ std::vector<std::string> advice(const TraceFacts& facts) {
         counted(facts.out_of_memory.size(), "request was", "requests were"),
         bytes_text(last.requested_bytes), bytes_text(last.reserved_bytes)));
   }
-  if (!facts.storms.empty()) {
-    std::uint64_t stall = 0;
-    for (const Storm& storm : facts.storms) stall += storm.stall_ns;
+  std::uint64_t stall = 0;
+  std::uint64_t storms = 0;
+  for (std::uint32_t i = 0; i < facts.storms.size(); ++i) {
+    if (is_refusal(facts, i)) continue;
+    stall += facts.storms[i].stall_ns;
+    ++storms;
+  }
+  if (storms > 0) {
     out.push_back(
         fmt::format("{} cost {} ({} of the run): the run works at the edge of its memory. A batch "
-                    "a few percent "
-                    "smaller, or a higher limit, removes them.",
-                    counted(facts.storms.size(), "storm", "storms"), duration_text(stall),
+                    "a few percent smaller, or a higher limit, removes them.",
+                    counted(storms, "storm", "storms"), duration_text(stall),
                     share_text(stall, facts.duration_ns())));
   }
   for (const DeviceFacts& device : facts.devices) {

@@ -12,6 +12,8 @@ set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+on_terminal=0
+[[ -t 1 ]] && on_terminal=1
 for_tests=1
 install=0
 werror=0
@@ -123,10 +125,69 @@ make_environment() {
     need_space "${TMPDIR:-/tmp}" 4 "the downloads of PyTorch"
     say "Python packages: downloading about 3 GiB, the most of it PyTorch $torch with its CUDA libraries."
   fi
-  "$LEVEE_VENV/bin/pip" install --disable-pip-version-check --progress-bar "$([[ -t 1 ]] && echo on || echo off)" -r "$requirements" |
-    { grep -v '^Requirement already satisfied' || true; } ||
+  install_requirements "$requirements" ||
     die "installing the Python packages failed; the reason is above. Running this again continues where it stopped."
   cp "$requirements" "$stamp"
+}
+
+# On a terminal pip draws its own progress.
+install_requirements() {
+  local pip=("$LEVEE_VENV/bin/pip" install --disable-pip-version-check -r "$1")
+  if ((on_terminal)); then
+    "${pip[@]}"
+  else
+    "${pip[@]}" --progress-bar off | show_lines pip_line
+  fi
+}
+
+# --- progress --------------------------------------------------------------------------------------------------------------------
+
+# show_lines FUNCTION: calls it for each line of the input, and says each half minute in which nothing was shown that all goes on.
+# Functions set `shown` when they print.
+show_lines() {
+  local line='' part='' status shown quiet_since=$SECONDS
+  while :; do
+    if IFS= read -r -t 10 part; then status=0; else status=$?; fi
+    line+=$part
+    ((status == 1)) && [[ -z $line ]] && break
+    if ((status <= 1)); then
+      shown=0
+      "$1" "$line"
+      line=''
+      ((shown)) && quiet_since=$SECONDS
+    fi
+    if ((SECONDS - quiet_since >= 30)); then
+      ((on_terminal)) || say "  at work, $((SECONDS / 60)) min $((SECONDS % 60)) s"
+      quiet_since=$SECONDS
+    fi
+    ((status == 1)) && break
+  done
+  return 0
+}
+
+pip_line() {
+  [[ $1 == "Requirement already satisfied"* ]] && return
+  say "$1"
+  shown=1
+}
+
+# How far ninja is, from its lines "[12/345] Building ...": on a terminal one line that counts, elsewhere a line each tenth.
+tenth=0
+ninja_line() {
+  local now
+  [[ $1 =~ ^\ *\[([0-9]+)/([0-9]+)\]\  ]] || return 0
+  if ((on_terminal)); then
+    printf '\r  compiling [%d/%d]' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
+    ((BASH_REMATCH[1] == BASH_REMATCH[2])) && printf '\n'
+    shown=1
+    return
+  fi
+  now=$((10 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+  if ((now > tenth)); then
+    say "  compiling [${BASH_REMATCH[1]}/${BASH_REMATCH[2]}]"
+    tenth=$now
+    shown=1
+  fi
 }
 
 # --- the package -----------------------------------------------------------------------------------------------------------------
@@ -140,24 +201,11 @@ install_package() {
   fi
   local log=$LEVEE_BUILD/package.log
   if ! CMAKE_BUILD_PARALLEL_LEVEL=$(levee_jobs) "$LEVEE_VENV/bin/pip" install --disable-pip-version-check -v \
-    --no-build-isolation --no-deps "${settings[@]}" "$LEVEE_ROOT" 2>&1 | tee "$log" | show_build; then
+    --no-build-isolation --no-deps "${settings[@]}" "$LEVEE_ROOT" 2>&1 | tee "$log" | show_lines ninja_line; then
     # Of what went wrong, not of all that follows from it.
     grep -m 5 -A 8 -E '(error|Error|FAILED|ERROR):?' "$log" >&2 || tail -n 20 "$log" >&2
     die "building the package failed; the reason is above, all of it in $log."
   fi
-}
-
-# How far ninja is, from its lines "[12/345] Building ...": on a terminal one line that counts, elsewhere a line each tenth.
-show_build() {
-  awk -v on_terminal="$([[ -t 1 ]] && echo 1 || echo 0)" '
-    match($0, /^ *\[[0-9]+\/[0-9]+\] /) {
-      split(substr($0, RSTART, RLENGTH), n, /[^0-9]+/)
-      if (on_terminal) printf "\r  compiling [%d/%d]", n[2], n[3]
-      else if (int(10 * n[2] / n[3]) > tenth) { tenth = int(10 * n[2] / n[3]); printf "  compiling [%d/%d]\n", n[2], n[3] }
-      shown = 1
-      fflush()
-    }
-    END { if (on_terminal && shown) printf "\n" }'
 }
 
 install_debian_packages

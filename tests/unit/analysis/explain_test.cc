@@ -75,7 +75,33 @@ TEST(Explain, RefusedRequestsSayHowMuchIsMissing) {
       one_emergency(EmergencyCause::kDeviceFull, LadderRung::kOutOfMemory, false);
   const EmergencyText text = explain(facts, facts.emergencies[0]);
   EXPECT_THAT(text.headline, HasSubstr("refused (out of memory)"));
-  EXPECT_THAT(text.advice, HasSubstr("save at least 2.00 MiB"));
+  EXPECT_THAT(text.advice, HasSubstr("Save up to 2.00 MiB"));  // the device seems to have room
+}
+
+// As the error message says it: what could still be had is not missing.
+TEST(Explain, WhatIsMissingCountsWhatTheDeviceOrTheLimitStillHad) {
+  const auto advice_of = [](EmergencyCause cause, Bytes total, Bytes limit, Bytes requested) {
+    TraceBuilder trace;
+    trace.device(0, "GPU", total);
+    trace.at(1_us).create(64_MiB);
+    trace.emit(EventKind::kLimit, limit.value, 0);
+    trace.at(2_us).alloc(0x4000'0000, 60_MiB);
+    trace.at(3_us).emergency(cause, requested, 64_MiB);
+    trace.rung(LadderRung::kOutOfMemory, 0_B, 1_us);
+    trace.at(9_us).emergency_end(false, 64_MiB, 6_us);
+    const TraceFacts facts = analyze(trace);
+    EXPECT_THAT(advice(facts), testing::Not(testing::Contains(HasSubstr("storm"))));
+    return explain(facts, facts.emergencies[0]).advice;
+  };
+  EXPECT_THAT(advice_of(EmergencyCause::kDeviceFull, 96_MiB, 0_B, 100_MiB),
+              HasSubstr("save at least 64.0 MiB"));
+  EXPECT_THAT(advice_of(EmergencyCause::kLimitReached, 96_MiB, 80_MiB, 100_MiB),
+              HasSubstr("memory fraction of this process by at least 80.0 MiB"));
+  EXPECT_THAT(advice_of(EmergencyCause::kLimitReached, 70_MiB, 80_MiB, 100_MiB),
+              HasSubstr("memory fraction of this process by at least 90.0 MiB"));
+  // Others hold what the device seems to have.
+  EXPECT_THAT(advice_of(EmergencyCause::kDeviceFull, 192_MiB, 0_B, 100_MiB),
+              HasSubstr("Save up to 96.0 MiB"));
 }
 
 TEST(Explain, AnEmergencyThatTheRecordCutsOffIsNotCalledServed) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -143,3 +144,62 @@ def test_a_package_that_was_built_with_warnings_as_errors_is_built_so_again(mach
         assert f"--no-deps{' -C cmake.define.LEVEE_WERROR=ON' * is_kept} {machine.root}" in (
             machine.calls.read_text()
         ), result.stderr
+
+
+FAKE_PIP = """#!/bin/sh
+case "$*" in
+  *requirements*) printf 'Requirement already satisfied: a\\nCollecting torch\\nInstalled the rest'; exit 0 ;;
+esac
+for i in $(seq 1 40); do echo "  [$i/40] Building"; [ "$i" = 20 ] && sleep "{pause}"; done
+exit 0
+"""
+
+
+def with_fake_pip(machine: Machine, pause: float) -> None:
+    programs = machine.root / "build" / "venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(sys.executable)
+    (programs / "pip").write_text(FAKE_PIP.format(pause=pause))
+    (programs / "pip").chmod(0o755)
+
+
+def test_progress_in_a_log_is_a_line_each_tenth_and_nothing_is_lost(machine: Machine):
+    with_fake_pip(machine, 0)
+    said = machine.setup("--install").stdout
+    assert [line for line in said.splitlines() if "compiling" in line] == [
+        f"  compiling [{n}/40]" for n in range(4, 41, 4)
+    ]
+    assert "Collecting torch\nInstalled the rest\n" in said
+    assert "already satisfied" not in said
+
+
+def test_progress_on_a_terminal_counts_as_it_goes(machine: Machine):
+    with_fake_pip(machine, 3)
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [machine.root / "tools" / "support" / "setup.sh", "--install"],
+        env={**os.environ, "PATH": f"{machine.stubs}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        stdout=child,
+        stderr=child,
+    )
+    os.close(child)
+    said = b""
+    while b"[20/40]" not in said:  # while the build goes on, not at its end
+        said += os.read(parent, 4096)
+    assert process.poll() is None
+    assert b"\r  compiling [19/40]" in said and b"[21/40]" not in said
+    assert process.wait(60) == 0
+    os.close(parent)
+
+
+def test_the_demo_refuses_an_unknown_option_before_it_sets_anything_up(machine: Machine):
+    shutil.copy(ROOT / "tools" / "demo", machine.root / "tools")
+    comparison = machine.root / "bench" / "workloads" / "compare.py"
+    comparison.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "bench" / "workloads" / "compare.py", comparison)
+    result = subprocess.run(
+        [machine.root / "tools" / "demo", "--nosuch"], capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 1 and result.stdout == ""
+    assert result.stderr == "demo: unknown option --nosuch; --help lists the options.\n"
