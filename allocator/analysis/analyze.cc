@@ -748,8 +748,9 @@ void Pass::say_what_is_missing() {
                     counted(coverage.lost_events, "event was", "events were")));
   }
   if (coverage.damaged_blocks > 0) {
-    add(fmt::format("{} of the file damaged and left out.",
-                    counted(coverage.damaged_blocks, "block is", "blocks are")));
+    add(fmt::format(
+        "{} damaged and left out.",
+        counted(coverage.damaged_blocks, "block of the file is", "blocks of the file are")));
   }
   if (coverage.ending == record::TraceEnding::kCut) {
     add("The file has no end mark: the program was killed, its disk was full, or it is still "

@@ -228,7 +228,9 @@ std::vector<std::string> advice(const TraceFacts& facts) {
     const MemoryMoment& peak = device.at_reserved_peak;
     const std::uint64_t used =
         device.at_allocated_peak.allocated_bytes + device.at_allocated_peak.waiting_bytes;
-    if (used > 0 && peak.reserved_bytes > used + used / 20) {
+    // Less than that is no loss to speak of, whatever its share.
+    constexpr std::uint64_t kWorthWords = 64 << 20;
+    if (used > 0 && peak.reserved_bytes > used + std::max(used / 20, kWorthWords)) {
       std::string text = fmt::format(
           "Device {}: at its peak levee reserved {}, {} times the most that was in use at once.",
           device.device.value, bytes_text(peak.reserved_bytes),

@@ -128,8 +128,8 @@ class Printer:
         moment = device["at_reserved_peak"]
         if moment["free_bytes"]:
             self._line(
-                f"  At the first moment of the reserved peak {fmt.size(moment['free_bytes'])} were free, of which "
-                f"{fmt.size(moment['partial_page_bytes'])} on pages that also held live blocks."
+                f"  When reserved first reached its peak, {fmt.size(moment['free_bytes'])} were free, for what it grew for and "
+                f"what came next; {fmt.size(moment['partial_page_bytes'])} of them on pages that also held live blocks."
             )
         slack = device["at_largest_slack"]
         self._line(
@@ -214,6 +214,9 @@ class Printer:
             + ".",
             "bold red",
         )
+        self._line(
+            "  An emergency is a request that what was held could not serve: what was then tried, in order, are its rungs."
+        )
         listed = report["emergencies"]
         shown = listed if full else sorted(listed, key=lambda e: -e["duration_ns"])[:3]
         for emergency in sorted(shown, key=lambda e: e["begin_ns"]):
@@ -235,7 +238,8 @@ class Printer:
         if not storms:
             return
         self._line()
-        self._line(f"{fmt.counted(len(storms), 'storm', 'storms')}:", "bold")
+        counted = fmt.counted(len(storms), "storm", "storms")
+        self._line(f"{counted} (emergencies close together, and the memory taken anew):", "bold")
         for storm in sorted(storms, key=lambda s: -s["stall_ns"])[:_MAX_ROWS]:
             self._line(f"  {storm['text']}")
         if len(storms) > _MAX_ROWS:
