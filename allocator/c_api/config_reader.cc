@@ -142,7 +142,7 @@ const char* on_off(bool value) {
 // clang-format off
 constexpr std::array kOptions{
     Option{{"backing", "LEVEE_BACKING", "pages, segments or auto",
-            "what backs memory: mapped pages, or cudaMalloc segments as CUDA IPC needs them"},
+            "mapped pages, or cudaMalloc segments (CUDA IPC needs them); auto: pages where they work"},
            [](Config& c, std::string_view t) { return parse_enum(kBackings, t, &c.backing); },
            [](const Config& c) { return enum_text(kBackings, c.backing); }},
     Option{{"stitch", "LEVEE_STITCH", "alias, move or none",

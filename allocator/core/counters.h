@@ -6,11 +6,11 @@
 // otherwise off by what the caches of other active threads have not told (README.md has the
 // bounds); currents are exact once all caches were stopped and folded. Small and large follow the
 // size after rounding, as PyTorch's do: up to 1 MiB is small. Bytes: allocated is the request
-// rounded up to 512 B; what size classes add is `slack_rounding_bytes`. What comes and goes without
-// waiting is tallied, and brought into the `Stats` when they are read, or when a block begins or
-// ends to wait: between two such moments handed out and active blocks move alike, so one tally
-// serves both. Guarded by the pool lock. Costs: three dozen instructions for a block that comes,
-// two for one that goes.
+// rounded up to 512 B; what size classes add is `slack_rounding_bytes`; requested bytes count until
+// a block is free, as PyTorch's do. What comes and goes without waiting is tallied, and brought
+// into the `Stats` when they are read, or when a block begins or ends to wait: between two such
+// moments handed out and active blocks move alike, so one tally serves both. Guarded by the pool
+// lock. Costs: three dozen instructions for a block that comes, two for one that goes.
 #pragma once
 
 #include <algorithm>
@@ -44,19 +44,19 @@ class Counters {
     stats_.slack_rounding_bytes -= signed_of(span - bytes);
   }
   /// The owner gave it back. It waits from now on.
-  void on_free(Bytes bytes, Bytes requested) {
+  void on_free(Bytes bytes) {
     settle();
     const StatKind kind = kind_of(bytes);
     down(stats_.allocation, kind, 1);
     down(stats_.allocated_bytes, kind, signed_of(bytes));
-    down(stats_.requested_bytes, kind, signed_of(requested));
   }
   /// Nobody uses it any more, after it waited: its bytes are free.
-  void on_idle(Bytes bytes, Bytes span) {
+  void on_idle(Bytes bytes, Bytes requested, Bytes span) {
     settle();
     const StatKind kind = kind_of(bytes);
     down(stats_.active, kind, 1);
     down(stats_.active_bytes, kind, signed_of(bytes));
+    down(stats_.requested_bytes, kind, signed_of(requested));
     stats_.slack_rounding_bytes -= signed_of(span - bytes);
   }
   void on_reserve(Bytes bytes) { up(stats_.reserved_bytes, StatKind::kLarge, signed_of(bytes)); }

@@ -405,7 +405,7 @@ Result<Block> Placer::take_back(DeviceAddr addr, FreedObject* kind) {
     const Stamp own = state_.streams.stamp_now(block->stream);
     release_block(block, {&own, 1});
   } else {
-    state_.counters.on_free(block->bytes, block->requested);
+    state_.counters.on_free(block->bytes);
     const base::SmallVector<StreamIndex, 2> uses = block->uses;
     start_waiting(block, uses);
   }
@@ -423,7 +423,7 @@ Block Placer::take_back_object(DeviceAddr addr, SmallHeap::Object object) {
               pack_sizes(requested, bytes), pool.record_index);
   state_.note_use(addr, bytes, slab.stream, UseKind::kGiveBack);
   if (slab.is_used_elsewhere(object.index)) [[unlikely]] {
-    state_.counters.on_free(bytes, requested);
+    state_.counters.on_free(bytes);
     const auto uses = state_.object_uses.find(addr);
     BlockRecord* waiting = state_.block_records.make();
     LEVEE_CHECK(waiting != nullptr, "no host memory for a block that waits");
@@ -481,7 +481,7 @@ void Placer::complete(BlockRecord* block, const StampSet& stamps) {
               pack_sizes(block->requested, block->bytes), state_.pools[block->pool].record_index);
   StampSet all = stamps;
   all.add(block->freed);
-  state_.counters.on_idle(block->bytes, block->span);
+  state_.counters.on_idle(block->bytes, block->requested, block->span);
   release_block(block, all);
 }
 
@@ -713,7 +713,7 @@ bool Placer::revive(const Exact& exact, PoolIndex pool_index) {
   Pool& pool = state_.pools[pool_index];
   state_.emit(EventKind::kFreeCompleted, state_.streams.lane(block->stream), block->addr.value,
               pack_sizes(block->requested, block->bytes), pool.record_index);
-  state_.counters.on_idle(block->bytes, block->span);
+  state_.counters.on_idle(block->bytes, block->requested, block->span);
   --pool.live_count;
   pool.active_bytes -= block->bytes;
   const StampSet pending = block->pending;

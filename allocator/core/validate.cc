@@ -25,11 +25,11 @@ void count(const State& state, Sums& sums, PoolIndex pool, Bytes bytes, Bytes re
   if (is_live) {
     ++sums.live_blocks;
     sums.allocated += bytes.value;
-    sums.requested += requested.value;
   } else {
     ++sums.waiting_blocks;
   }
   sums.active += bytes.value;
+  sums.requested += requested.value;
   sums.rounding += (span - bytes).value;
   if (sums.by_pool.size() <= pool.value) {
     sums.by_pool.resize(pool.value + 1, 0);

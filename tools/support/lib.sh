@@ -37,15 +37,13 @@ find_python() {
   fi
 }
 
-# configure PRESET [cmake arguments]: into build/PRESET, for the Python of the set-up, with ccache where it is installed.
+# configure PRESET [cmake arguments]: into build/PRESET, for the Python of the set-up.
 configure() {
   local preset=$1
   shift
   have cmake || die "cmake was not found; run tools/support/setup.sh, which installs what is missing."
   find_python
-  local launcher=()
-  have ccache && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  (cd "$LEVEE_ROOT" && cmake --preset "$preset" -DPython3_EXECUTABLE="$LEVEE_PYTHON" "${launcher[@]}" "$@") ||
+  (cd "$LEVEE_ROOT" && cmake --preset "$preset" -DPython3_EXECUTABLE="$LEVEE_PYTHON" "$@") ||
     die "configuring the preset $preset failed; the reason is above."
 }
 

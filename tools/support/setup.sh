@@ -195,7 +195,6 @@ ninja_line() {
 install_package() {
   say "Building and installing the package levee (the first time about ten minutes on two cores)."
   # The requirements are there already, hence --no-deps; PyTorch must be seen by the build, hence --no-build-isolation.
-  if have ccache; then export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
   if ((werror)) || grep -qs '^LEVEE_WERROR:[A-Z]*=ON$' "$LEVEE_BUILD"/pip-*/CMakeCache.txt; then
     settings+=(-C cmake.define.LEVEE_WERROR=ON)
   fi

@@ -47,7 +47,7 @@ using StatArray = std::array<Stat, 3>;
   X(reserved_bytes,         "physical bytes held from the device")                                                    \
   X(active_bytes,           "bytes handed out or waiting for an event")                                               \
   X(inactive_split_bytes,   "bytes of free runs inside a partly used range")                                          \
-  X(requested_bytes,        "bytes asked for by live blocks, before rounding")
+  X(requested_bytes,        "bytes asked for by blocks handed out or waiting for an event, before rounding")
 
 #define LEVEE_STAT_COUNTERS(X)                                                                                        \
   X(num_alloc_retries,      "requests that were served only after the recovery ladder gave memory back")              \

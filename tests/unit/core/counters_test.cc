@@ -16,11 +16,13 @@ TEST(Counters, ABlockCountsWhileLiveAndStaysActiveWhileItWaits) {
   EXPECT_EQ(counters.allocated(), 1536_B);
   EXPECT_EQ(counters.stats().requested_bytes[0].current, 1100);
   EXPECT_EQ(counters.stats().slack_rounding_bytes, 512);
-  counters.on_free(1536_B, 1100_B);
+  counters.on_free(1536_B);
   EXPECT_EQ(counters.allocated(), 0_B);
   EXPECT_EQ(counters.active(), 1536_B);
-  counters.on_idle(1536_B, 2048_B);
+  EXPECT_EQ(counters.stats().requested_bytes[0].current, 1100);
+  counters.on_idle(1536_B, 1100_B, 2048_B);
   EXPECT_EQ(counters.active(), 0_B);
+  EXPECT_EQ(counters.stats().requested_bytes[0].current, 0);
   EXPECT_EQ(counters.stats().slack_rounding_bytes, 0);
   EXPECT_EQ(counters.stats().allocation[0].allocated, 1);
   EXPECT_EQ(counters.stats().allocation[0].freed, 1);
@@ -66,16 +68,16 @@ TEST(Counters, TalliesGiveTheSameNumbersWheneverTheyAreRead) {
       if (!one.waits) {
         both(blocks, one.bytes, -1);
         both(bytes, one.bytes, -signed_of(one.bytes));
-        both(requested, one.bytes, -signed_of(one.requested));
       }
       if (begins_to_wait) {
-        counters.on_free(one.bytes, one.requested);
+        counters.on_free(one.bytes);
         one.waits = true;
         continue;
       }
-      one.waits ? counters.on_idle(one.bytes, one.span)
+      one.waits ? counters.on_idle(one.bytes, one.requested, one.span)
                 : counters.on_return(one.bytes, one.requested, one.span);
       both(active, one.bytes, -signed_of(one.bytes));
+      both(requested, one.bytes, -signed_of(one.requested));
       rounding -= signed_of(one.span - one.bytes);
       one = live.back();
       live.pop_back();
@@ -136,8 +138,8 @@ TEST(Counters, ResetsTouchPeaksOrSumsAndNeverWhatIsLive) {
   Counters counters;
   counters.on_alloc(4096_B, 4096_B, 4096_B);
   counters.on_alloc(8192_B, 8192_B, 8192_B);
-  counters.on_free(8192_B, 8192_B);
-  counters.on_idle(8192_B, 8192_B);
+  counters.on_free(8192_B);
+  counters.on_idle(8192_B, 8192_B, 8192_B);
   ++counters.stats().num_ooms;
   counters.reset_peaks();
   EXPECT_EQ(counters.stats().allocated_bytes[0].peak, 4096);

@@ -66,8 +66,8 @@ def size_of(text: str, what: str) -> int:
     except (ValueError, KeyError):
         raise LeveeError(f'{what}: "{text}" is no size; write 24GiB, 512MiB or bytes.') from None
     count = value * (1 if factor == 1 else 2**factor)
-    if not 1 <= count < 2**48:
-        raise LeveeError(f'{what}: "{text}" is no size of a GPU.')
+    if not 2**20 <= count < 2**48:
+        raise LeveeError(f'{what}: "{text}" is no size of a GPU; write 24GiB or 512MiB.')
     return int(count)
 
 
