@@ -256,6 +256,7 @@ Result<Block> DeviceAllocator::base_allocation(DeviceAddr addr) const {
 Stats DeviceAllocator::stats() const {
   PoolGuard guard(*state_);
   const Placer::CachesHeld held(placer_);
+  placer_.catch_up_with_requests();
   return current_stats(*state_);
 }
 

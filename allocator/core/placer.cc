@@ -604,6 +604,14 @@ void Placer::release_done(bool ask) {
   }
 }
 
+void Placer::catch_up_with_requests() {
+  bool any = state_.calls_until_poll != State::kPollEvery;
+  state_.caches.for_each([&](ThreadCache& cache) { any |= cache.take_looks() > 0; });
+  if (!any) return;
+  state_.calls_until_poll = State::kPollEvery;
+  release_done(/*ask=*/true);
+}
+
 Bytes Placer::release_with_waits(PoolIndex pool) {
   Bytes released{};
   while (BlockRecord* block = state_.waiting.take_if([&](const BlockRecord& b) {

@@ -61,6 +61,9 @@ class Placer {
     state_.calls_until_poll = State::kPollEvery;
     release_done(/*ask=*/true);
   }
+  /// Brings waiting blocks to where a look at each request, as PyTorch's own allocator takes it,
+  /// would have them: for statistics. Pre: the caches are held.
+  void catch_up_with_requests();
 
   /// Whether a page for small blocks is to be created rather than taken from where large ones go.
   bool may_grow_small(const Pool& pool) const;

@@ -44,6 +44,13 @@ def test_peaks_of_requested_bytes_are_those_of_pytorch(stats: dict, kind: str) -
     assert abs(stats["torch"][key] - native) <= 0.02 * native
 
 
+def test_a_block_that_waits_for_a_stream_counts_as_pytorch_counts_it(stats: dict) -> None:
+    native, own = stats["native"], stats["torch"]
+    for counter in ("requested_bytes", "allocation", "active"):
+        assert own[f"waiting.{counter}"] == native[f"waiting.{counter}"], counter
+    assert native["waiting.active"] > native["waiting.allocation"]
+
+
 @pytest.mark.parametrize("field", FIELDS)
 def test_allocated_bytes_differ_by_what_pytorch_does_not_split(stats: dict, field: str) -> None:
     native, own = stats["native"], stats["torch"]

@@ -43,6 +43,16 @@ for step, length in enumerate(lengths):
 del data, loss, copy
 torch.cuda.synchronize()
 torch.empty(1, device=device)  # lets the allocator look at what has completed
+late = torch.empty(5 << 20, dtype=torch.uint8, device=device)
+with torch.cuda.stream(side):
+    torch.cuda._sleep(2 * 10**9)
+late.record_stream(side)
+del late
+waiting = torch.cuda.memory_stats()
+torch.cuda.synchronize()
+torch.empty(1, device=device)
 stats = torch.cuda.memory_stats()
+for counter in ("requested_bytes", "allocation", "active"):
+    stats[f"waiting.{counter}"] = waiting[f"{counter}.all.current"]
 stats.pop("reserved_bytes_by_private_pools", None)
 print(json.dumps({key: value for key, value in stats.items() if isinstance(value, int)}))
