@@ -44,10 +44,12 @@ del data, loss, copy
 torch.cuda.synchronize()
 torch.empty(1, device=device)  # lets the allocator look at what has completed
 late = torch.empty(5 << 20, dtype=torch.uint8, device=device)
+big = torch.empty(8192, 8192, dtype=torch.bfloat16, device=device)
 with torch.cuda.stream(side):
-    torch.cuda._sleep(2 * 10**9)
+    for _ in range(100):  # a few milliseconds each
+        torch.mm(big, big, out=big)
 late.record_stream(side)
-del late
+del late, big
 waiting = torch.cuda.memory_stats()
 torch.cuda.synchronize()
 torch.empty(1, device=device)
