@@ -213,11 +213,17 @@ Placer::RoomFound Placer::take_chunk(const Request& request, Pool& pool) {
 }
 
 // Half of the slack, a quarter once the program is settled: what is held here while no small block
-// needs it is held for nobody.
+// needs it is held for nobody. And none after the warm-up where next to all memory is free, as when
+// a training is evaluated: large blocks that small ones could come between are hardly there.
 bool Placer::may_grow_small(const Pool& pool) const {
   if (pool.is_private() || pool.backing != Backing::kPages) return false;
   const Bytes reserved = state_.space.reserved();
   if (pool.small_refused_at.value != 0 && reserved >= pool.small_refused_at) return false;
+  const Bytes free = state_.space.unit() * state_.space.lendable_units();
+  if (state_.age.now() >= Age::kWarmUpSteps &&
+      static_cast<double>(free.value) >= kIdleShare * static_cast<double>(reserved.value)) {
+    return false;
+  }
   const double peak = static_cast<double>(state_.counters.peak_active().value);
   const double share = state_.config.slack / (state_.age.is_settled() ? 4 : 2);
   return static_cast<double>(reserved.value) <= peak * (1 + share);

@@ -164,5 +164,26 @@ TEST(PlacerSmall, PagesForSmallBlocksMayTakeHalfOfTheSlackAndLaterAQuarter) {
   EXPECT_FALSE(may_grow(0.030, Age::kWarmUpSteps + 1));
 }
 
+TEST(PlacerSmall, AfterTheWarmUpSmallBlocksGetNoNewPagesWhileNextToAllMemoryIsFree) {
+  Config config;
+  config.slack = 0.5;
+  StateRig rig(256_MiB, config);
+  std::vector<DeviceAddr> large;
+  for (int i = 0; i < 10; ++i) large.push_back(rig.alloc(16_MiB));
+  const auto small_grows_to = [&] {
+    const DeviceAddr addr = rig.alloc(900_KiB);
+    const Bytes reserved = rig.state.space.reserved();
+    rig.free(addr);
+    rig.locked([&](PoolGuard&) { return rig.placer.release_idle_chunks(); });
+    return reserved;
+  };
+  for (std::uint64_t i = 0; i < Age::kWarmUpSteps; ++i) rig.state.age.begin_step();
+  for (int i = 0; i < 9; ++i) rig.free(large[static_cast<std::size_t>(i)]);
+  EXPECT_EQ(small_grows_to(), 160_MiB) << "nine tenths are free";
+  for (int i = 0; i < 2; ++i) large[static_cast<std::size_t>(i)] = rig.alloc(16_MiB);
+  EXPECT_EQ(small_grows_to(), 162_MiB) << "seven tenths are free";
+  rig.validate();
+}
+
 }  // namespace
 }  // namespace levee::core
