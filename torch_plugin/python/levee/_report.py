@@ -128,8 +128,9 @@ class Printer:
         moment = device["at_reserved_peak"]
         if moment["free_bytes"]:
             self._line(
-                f"  When reserved first reached its peak, {fmt.size(moment['free_bytes'])} were free, for what it grew for and "
-                f"what came next; {fmt.size(moment['partial_page_bytes'])} of them on pages that also held live blocks."
+                f"  When reserved first reached its peak, {fmt.size(moment['free_bytes'])} were free, for what it "
+                f"grew for and what came next; {fmt.size(moment['partial_page_bytes'])} of them on pages that also "
+                "held live blocks."
             )
         slack = device["at_largest_slack"]
         self._line(
@@ -215,7 +216,8 @@ class Printer:
             "bold red",
         )
         self._line(
-            "  An emergency is a request that what was held could not serve: what was then tried, in order, are its rungs."
+            "  An emergency is a request that what was held could not serve: "
+            "what was then tried, in order, are its rungs."
         )
         listed = report["emergencies"]
         shown = listed if full else sorted(listed, key=lambda e: -e["duration_ns"])[:3]
