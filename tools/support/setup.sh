@@ -195,6 +195,8 @@ ninja_line() {
 install_package() {
   say "Building and installing the package levee (the first time about ten minutes on two cores)."
   # The requirements are there already, hence --no-deps; PyTorch must be seen by the build, hence --no-build-isolation.
+  # The names by which CMake finds the compilers: to a compiler cache g++ is another one, and all would be compiled twice.
+  if have cc && have c++; then export CC=${CC:-cc} CXX=${CXX:-c++}; fi
   if ((werror)) || grep -qs '^LEVEE_WERROR:[A-Z]*=ON$' "$LEVEE_BUILD"/pip-*/CMakeCache.txt; then
     settings+=(-C cmake.define.LEVEE_WERROR=ON)
   fi
