@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from typing import Any, Callable
 
 import pytest
+
+
+def pytest_configure() -> None:
+    # A shell lets what it starts in the background ignore Ctrl-C, and every process inherits that. Tests that send it
+    # would wait.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
