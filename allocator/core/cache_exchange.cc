@@ -92,7 +92,7 @@ void Placer::fold_caches() {
   });
   if (own == nullptr) return;
   if (own->has_log()) tell_predictor(*own);
-  if (own->is_untold()) fold(*own, /*is_still=*/true);
+  if (own->is_untold_in_part()) fold(*own, /*is_still=*/true);
   if (!is_alone || !own->has_turn()) take_turn(*own);
 }
 
@@ -163,7 +163,7 @@ void Placer::hold_caches() {
   state_.caches.stop_others();
   // One that has nothing to tell may still show a peak that was told.
   state_.caches.for_each([&](ThreadCache& cache) {
-    if (cache.is_untold()) fold(cache, /*is_still=*/true);
+    if (cache.is_untold_in_part()) fold(cache, /*is_still=*/true);
   });
 }
 
@@ -184,7 +184,7 @@ Bytes Placer::drain_caches() {
 void Placer::retire_caches(std::uint64_t thread) {
   state_.caches.for_each([&](ThreadCache& cache) {
     if (cache.owner != thread) return;
-    if (cache.is_untold()) fold(cache, /*is_still=*/true);
+    if (cache.is_untold_in_part()) fold(cache, /*is_still=*/true);
     tell_predictor(cache);
     cache.for_each_shelf([&](ThreadCache::Shelf& shelf) { empty_shelf(shelf, 0); });
     cache.set_credit(0);  // what is told to all caches does not reach it until it is claimed

@@ -611,8 +611,10 @@ void Placer::release_done(bool ask) {
 }
 
 void Placer::catch_up_with_requests() {
-  bool any = state_.calls_until_poll != State::kPollEvery;
-  state_.caches.for_each([&](ThreadCache& cache) { any |= cache.take_looks() > 0; });
+  std::uint64_t looks = 0;
+  state_.caches.for_each([&](ThreadCache& cache) { looks += cache.looks(); });
+  const bool any = state_.calls_until_poll != State::kPollEvery || looks != looks_caught_up_with_;
+  looks_caught_up_with_ = looks;
   if (!any) return;
   state_.calls_until_poll = State::kPollEvery;
   release_done(/*ask=*/true);

@@ -202,6 +202,7 @@ class Placer {
   State& state_;
   std::int64_t turn_budget_ = kMostTurns * kTurnCost;
   std::int64_t most_credit_ = 0;  // no cache has more
+  std::uint64_t looks_caught_up_with_ = 0;
 };
 
 }  // namespace levee::core

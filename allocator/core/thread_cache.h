@@ -27,7 +27,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <utility>
 
 #include <levee/event.h>
 #include <levee/ids.h>
@@ -150,8 +149,18 @@ class alignas(128) ThreadCache {
     return count_given(requested, bytes, class_bytes(c));
   }
   /// Counts hits while blocks wait for other streams. True for the n-th since `take_looks`.
-  bool is_look_due(std::uint32_t n) { return ++looks_ >= n; }
-  std::uint32_t take_looks() { return std::exchange(looks_, 0); }
+  bool is_look_due(std::uint32_t n) {
+    const std::uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;
+    looks_.store(looks, std::memory_order_relaxed);
+    return looks >= n;
+  }
+  std::uint32_t take_looks() {
+    const std::uint32_t looks = looks_.load(std::memory_order_relaxed);
+    looks_.store(0, std::memory_order_relaxed);
+    return looks;
+  }
+  /// For others than the owner, at any time.
+  std::uint32_t looks() const { return looks_.load(std::memory_order_relaxed); }
   /// Pre: the stack is not full.
   void put_back(Shelf& shelf, SizeClass c, Object object, Bytes requested, Bytes bytes) {
     object.requested->store(0, std::memory_order_relaxed);
@@ -172,6 +181,14 @@ class alignas(128) ThreadCache {
   bool is_untold() const {
     return counts_.given[0].get() != folded_.given[0] ||
            counts_.returned[0].get() != folded_.returned[0];
+  }
+  /// Also where a block was told while its bytes were not yet counted. Pre: stopped.
+  bool is_untold_in_part() const {
+    for (std::size_t q = 0; q < kQuantities; ++q) {
+      if (counts_.given[q].get() != folded_.given[q]) return true;
+      if (counts_.returned[q].get() != folded_.returned[q]) return true;
+    }
+    return counts_.rounding.get() != folded_.rounding;
   }
   /// The peaks were read: what follows is measured anew. By another thread than the owner the
   /// wish is left for its next `enter`.
@@ -277,7 +294,7 @@ class alignas(128) ThreadCache {
   std::atomic<std::uint32_t> attention_{0};
   const bool has_fence_;
   std::atomic<bool> listens_{false};
-  std::uint32_t looks_ = 0;
+  std::atomic<std::uint32_t> looks_{0};
   Shelf* last_ = nullptr;
   OwnedWord credit_;
   std::int64_t told_bytes_ = 0;  // level of bytes when the counters last heard of them

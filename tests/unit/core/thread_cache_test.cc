@@ -64,6 +64,26 @@ TEST(ThreadCache, WithoutATurnItsOwnerGoesToTheLock) {
   cache.leave();
 }
 
+// Another thread may tell of a block at a moment when its bytes are not counted yet; once the owner
+// is stopped they must not be taken for told.
+TEST(ThreadCache, WhatWasToldInPartIsStillUntold) {
+  ThreadCache cache;
+  std::vector<std::atomic<std::uint16_t>> notes(1);
+  ThreadCache::Shelf& shelf = shelf_with(cache, notes);
+  DeviceAddr addr;
+  ASSERT_TRUE(cache.enter());
+  cache.hand_out(shelf, kOneKiB, 1000_B, 1_KiB, &addr);
+  cache.leave();
+  EXPECT_TRUE(cache.is_untold());
+  cache.folded().given[0] = 1;
+  EXPECT_FALSE(cache.is_untold());
+  EXPECT_TRUE(cache.is_untold_in_part());
+  cache.folded().given[1] = 1024;
+  EXPECT_TRUE(cache.is_untold_in_part());
+  cache.folded().given[2] = 1000;
+  EXPECT_FALSE(cache.is_untold_in_part());
+}
+
 TEST(ThreadCache, ForgettingPeaksWaitsForTheOwner) {
   ThreadCache cache;
   std::vector<std::atomic<std::uint16_t>> notes(1);
