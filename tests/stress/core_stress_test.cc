@@ -98,7 +98,7 @@ class CoreStress : public testing::Test {
       if (mine.empty() || (action < 7 && mine.size() < 60)) {
         const Bytes bytes = draw_size(random);
         const Result<Block> block = allocator_->allocate(bytes, stream);
-        ASSERT_TRUE(block.ok());
+        ASSERT_TRUE(block.ok()) << "status " << static_cast<int>(block.code());
         ASSERT_EQ(block->requested_bytes, bytes);
         ASSERT_EQ(block->stream, stream);
         mine.push_back(block->addr);
