@@ -41,13 +41,15 @@ std::uint64_t obtainable_bytes(const TraceFacts& facts, const Emergency& emergen
                         : std::min(of_device, room_to(emergency.limit_bytes));
 }
 
-// A cluster in which nothing was served and nothing given back is a refusal, and no storm to
-// weather.
-bool is_refusal(const TraceFacts& facts, std::uint32_t storm) {
-  return facts.storms[storm].released_bytes == 0 &&
-         std::none_of(facts.emergencies.begin(), facts.emergencies.end(), [&](const auto& one) {
-           return one.storm == storm && one.outcome != EmergencyOutcome::kOutOfMemory;
-         });
+// By storm, whether it is one. A cluster in which nothing was served and nothing given back is a
+// refusal, and no storm to weather.
+std::vector<bool> find_weathered(const TraceFacts& facts) {
+  std::vector<bool> out(facts.storms.size());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = facts.storms[i].released_bytes != 0;
+  for (const Emergency& one : facts.emergencies) {
+    if (one.storm != kNone && one.outcome != EmergencyOutcome::kOutOfMemory) out[one.storm] = true;
+  }
+  return out;
 }
 
 std::string advise(const TraceFacts& facts, const Emergency& emergency) {
@@ -212,8 +214,9 @@ std::vector<std::string> advice(const TraceFacts& facts) {
   }
   std::uint64_t stall = 0;
   std::uint64_t storms = 0;
-  for (std::uint32_t i = 0; i < facts.storms.size(); ++i) {
-    if (is_refusal(facts, i)) continue;
+  const std::vector<bool> weathered = find_weathered(facts);
+  for (std::size_t i = 0; i < facts.storms.size(); ++i) {
+    if (!weathered[i]) continue;
     stall += facts.storms[i].stall_ns;
     ++storms;
   }

@@ -1,7 +1,7 @@
 // The free runs of one zone: maximal stretches of free bytes, sorted by address.
 //
 // Owns: two flat arrays (begin, size), offsets from the zone's base. Promises: runs neither overlap
-// nor touch (I2); a search never changes anything. Does not: know pages, streams or addresses.
+// nor touch (I2); a search changes no run. Does not: know pages, streams or addresses.
 // Guarded by the pool lock, searches too: they note where they ended, since what was found is cut
 // next, and what was cut comes back. Cost: a first fit scans the sizes in order, about 0.3 ns a
 // run; an insertion moves what lies behind it. Measured run counts: 3 to 90 on average, below 210.
