@@ -15,6 +15,7 @@ constexpr Bytes kUnit = 512_B;
 constexpr double kFlopsPerSecond = 0.4 * 312e12;
 constexpr double kSecondsPerAllocation = 8e-6;
 constexpr std::uint16_t kMaxStreams = 4096;
+constexpr std::size_t kMaxThreads = 256;
 
 std::string size_text(Bytes bytes) {
   const auto count = static_cast<double>(bytes.value);
@@ -136,6 +137,22 @@ std::uint16_t OpTraceBuilder::stream_index(std::uint64_t key) {
   return last_stream_;
 }
 
+void OpTraceBuilder::push(Op op) {
+  op.thread = last_thread_;
+  trace_.ops.push_back(op);
+}
+
+// Threads beyond the last index share it, and are not remembered.
+void OpTraceBuilder::on_thread(std::uint64_t key) {
+  if (key == last_thread_key_ && !threads_.empty()) return;
+  const auto next = static_cast<std::uint8_t>(std::min(threads_.size(), kMaxThreads - 1));
+  const auto known = threads_.find(key);
+  last_thread_ = known != threads_.end()         ? known->second
+                 : threads_.size() < kMaxThreads ? threads_.emplace(key, next).first->second
+                                                 : next;
+  last_thread_key_ = key;
+}
+
 void OpTraceBuilder::alloc(std::uint64_t key, Bytes bytes, std::uint64_t stream_key) {
   if (bytes > kMaxRequested || live_bytes_ + bytes > kMaxLive ||
       trace_.id_count == IdTable::kNone) {
@@ -144,13 +161,13 @@ void OpTraceBuilder::alloc(std::uint64_t key, Bytes bytes, std::uint64_t stream_
   }
   const std::uint32_t before = live_.put(key, trace_.id_count);
   if (before != IdTable::kNone) {
-    trace_.ops.push_back(Op{0, before, 0, OpKind::kFree});
+    push(Op{0, before, 0, OpKind::kFree});
     ++trace_.completeness.repeated_ids;
     live_bytes_ -= Bytes{bytes_[before]};
   }
   bytes_.push_back(bytes.value);
   live_bytes_ += bytes;
-  trace_.ops.push_back(Op{bytes.value, trace_.id_count, stream_index(stream_key), OpKind::kAlloc});
+  push(Op{bytes.value, trace_.id_count, stream_index(stream_key), OpKind::kAlloc});
   ++trace_.id_count;
 }
 
@@ -161,17 +178,16 @@ void OpTraceBuilder::free(std::uint64_t key) {
     return;
   }
   live_bytes_ -= Bytes{bytes_[id]};
-  trace_.ops.push_back(Op{0, id, 0, OpKind::kFree});
+  push(Op{0, id, 0, OpKind::kFree});
 }
 
 void OpTraceBuilder::record_use(std::uint64_t key, std::uint64_t stream_key) {
   const std::uint32_t id = live_.find(key);
-  if (id != IdTable::kNone)
-    trace_.ops.push_back(Op{0, id, stream_index(stream_key), OpKind::kRecordUse});
+  if (id != IdTable::kNone) push(Op{0, id, stream_index(stream_key), OpKind::kRecordUse});
 }
 
 void OpTraceBuilder::step(std::uint64_t mflop) {
-  trace_.ops.push_back(Op{mflop, 0, 0, OpKind::kStep});
+  push(Op{mflop, 0, 0, OpKind::kStep});
   trace_.has_step_marks = true;
 }
 
@@ -193,6 +209,9 @@ void OpTraceBuilder::unnamed_live_at_start(Bytes bytes) {
 OpTrace OpTraceBuilder::finish() {
   trace_.stream_count = static_cast<std::uint16_t>(
       std::max<std::size_t>(1, std::min<std::size_t>(streams_.size(), kMaxStreams)));
+  trace_.thread_count = static_cast<std::uint16_t>(threads_.size());
+  threads_.clear();
+  last_thread_ = 0;
   live_.clear();
   bytes_ = {};
   live_bytes_ = {};

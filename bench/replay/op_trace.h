@@ -2,9 +2,9 @@
 //
 // Owns: `Op`, `OpTrace` and the facts computed from them that no policy may choose for itself (peak
 // live, step times). Promises: ids are dense from 0, each is allocated once and freed at most once,
-// streams are small indices with 0 the program's main stream; a trace that breaks this cannot be
-// made (`OpTraceBuilder` repairs and counts what it repaired). Not thread safe; a finished trace is
-// never changed and may be read by any number of threads.
+// streams are small indices with 0 the program's main stream, and so are threads; a trace that
+// breaks this cannot be made (`OpTraceBuilder` repairs and counts what it repaired). Not thread
+// safe; a finished trace is never changed and may be read by any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,7 @@ struct Op {
   std::uint32_t id = 0;
   std::uint16_t stream = 0;
   OpKind kind = OpKind::kAlloc;
+  std::uint8_t thread = 0;  ///< that made it; 0 is the first one that made any
 };
 static_assert(sizeof(Op) == 16);
 
@@ -73,6 +74,7 @@ struct OpTrace {
   std::vector<Op> ops;
   std::uint32_t id_count = 0;
   std::uint16_t stream_count = 1;
+  std::uint16_t thread_count = 0;  ///< 0: it is not known which thread made what
   bool has_step_marks = false;
   Completeness completeness;
   Bytes recorded_peak_reserved{};  ///< what the recording's own allocator reserved at most; 0 =
@@ -108,6 +110,8 @@ class OpTraceBuilder {
   bool is_live(std::uint64_t key) const { return live_.find(key) != IdTable::kNone; }
   void record_use(std::uint64_t key, std::uint64_t stream_key);
   void step(std::uint64_t mflop);
+  /// Everything from here on is done by this thread, until another is named.
+  void on_thread(std::uint64_t key);
   /// A block that was live before the recording began. Only before the first other call.
   void live_at_start(std::uint64_t key, Bytes bytes, std::uint64_t stream_key);
   /// Bytes that were live before and are not named by any event: one block more, never freed.
@@ -121,6 +125,7 @@ class OpTraceBuilder {
 
  private:
   std::uint16_t stream_index(std::uint64_t key);
+  void push(Op op);
 
   OpTrace trace_;
   IdTable live_;
@@ -129,6 +134,9 @@ class OpTraceBuilder {
   std::unordered_map<std::uint64_t, std::uint16_t> streams_;
   std::uint64_t last_stream_key_ = 0;  // what stream_index was last asked for, and said
   std::uint16_t last_stream_ = 0;
+  std::unordered_map<std::uint64_t, std::uint8_t> threads_;
+  std::uint64_t last_thread_key_ = 0;
+  std::uint8_t last_thread_ = 0;
 };
 
 }  // namespace levee::replay

@@ -5,10 +5,11 @@
 //                      [--file FILE[:MFLOP_PER_BYTE]]... [--lengths FOLDER]
 //                      [--policies native,expandable,levee,...] [--limit 1.05x|BYTES] [--seed N]
 //                      [--only TRACE] [--steps N] [--no-marks] [--judge] [--largest-batch]
-//                      [--json FILE]
+//                      [--threads one|as-recorded] [--json FILE]
 //
 // --largest-batch: instead of replaying them, finds for each decoder trace of a set the largest
-// batch that a policy trains within --limit BYTES. --steps shortens generated traces.
+// batch that a policy trains within --limit BYTES. --steps shortens generated traces. --threads
+// as-recorded makes each request on the thread that made it, where the trace tells.
 //
 // Owns nothing but the reading of its arguments. Exit code 0: every replay ran; 1: a file could not
 // be read or written; 2: wrong usage.
@@ -55,6 +56,7 @@ struct Arguments {
   bool marks = true;
   bool judge = false;
   bool largest_batch = false;
+  ReplayThreads threads = ReplayThreads::kOne;
 };
 
 int usage(const std::string& what) {
@@ -103,6 +105,9 @@ std::string parse(int count, char** values, Arguments& out) {
       out.limit = value;
     } else if (name == "--only") {
       out.only = value;
+    } else if (name == "--threads") {
+      if (value != "one" && value != "as-recorded") return "--threads takes one or as-recorded";
+      if (value == "as-recorded") out.threads = ReplayThreads::kAsRecorded;
     } else if (name == "--json") {
       out.json = value;
     } else if (name == "--steps") {
@@ -153,6 +158,7 @@ void print_row(const ReplayResult& r) {
                w.side_allocations, w.side_early, w.side_fresh, w.side_pct(), w.main_early,
                w.main_fresh);
   }
+  if (r.threads > 1) fmt::print("  {} threads", r.threads);
   if (r.guard_step >= 0) {
     fmt::print("  guard at step {}, {:.3f} % after it, {:.3f} % in the last 20", r.guard_step,
                r.driver_pct_guarded, r.driver_pct_last);
@@ -310,7 +316,7 @@ int run(const Arguments& arguments) {
         fmt::print(stderr, "levee_replay_lab: {}; it is left out\n", why);
         continue;
       }
-      results.push_back(run_policy(trace, facts, *policy, limits));
+      results.push_back(run_policy(trace, facts, *policy, limits, {}, arguments.threads));
       results.back().read_seconds = loaded.seconds;
       print_row(results.back());
     }

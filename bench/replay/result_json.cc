@@ -38,6 +38,7 @@ std::string object(const ReplayResult& r) {
     out += fmt::format(",\"{}\":{}", name, value);
   };
   number("capacity", r.capacity.value);
+  number("threads", r.threads);
   number("peak_live", r.peak_live.value);
   number("peak_active", r.peak_active.value);
   number("peak_reserved", r.peak_reserved.value);

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <ctime>
 
+#include "bench/replay/thread_team.h"
+
 namespace levee::replay {
 
 namespace {
@@ -180,7 +182,8 @@ class SeriesBook {
 }  // namespace
 
 ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPolicy& policy,
-                        Limits limits, const std::function<void(double)>& progress) {
+                        Limits limits, const std::function<void(double)>& progress,
+                        ReplayThreads threads) {
   const auto began = std::chrono::steady_clock::now();
   const std::clock_t cpu_began = std::clock();
   ReplayResult result;
@@ -198,11 +201,7 @@ ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPol
   std::size_t step_index = 0;
   bool in_step = !trace.has_step_marks;
   const PaceOfSteps pace(trace, facts);
-  const std::size_t stride = std::max<std::size_t>(1, trace.ops.size() / 100);
-  for (std::size_t i = 0; i < trace.ops.size(); ++i) {
-    if (progress && i % stride == 0)
-      progress(static_cast<double>(i) / static_cast<double>(trace.ops.size()));
-    const Op& op = trace.ops[i];
+  const auto replay = [&](const Op& op) {
     policy.pass(pace.seconds_an_op(in_step, step_index));
     switch (op.kind) {
       case OpKind::kAlloc: {
@@ -238,6 +237,27 @@ ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPol
         break;
     }
     series.see(policy.reserved(), live);
+  };
+  const bool is_as_recorded = threads == ReplayThreads::kAsRecorded;
+  if (is_as_recorded) result.threads = std::max<std::uint16_t>(1, trace.thread_count);
+  ThreadTeam team;
+  const std::size_t stride = std::max<std::size_t>(1, trace.ops.size() / 100);
+  for (std::size_t i = 0; i < trace.ops.size();) {
+    if (progress && i % stride == 0)
+      progress(static_cast<double>(i) / static_cast<double>(trace.ops.size()));
+    // Up to where somebody is told, or another thread goes on.
+    const std::uint8_t thread = is_as_recorded ? trace.ops[i].thread : 0;
+    const std::size_t end = std::min(trace.ops.size(), i - i % stride + stride);
+    const auto stretch = [&] {
+      do {
+        replay(trace.ops[i++]);
+      } while (i < end && (!is_as_recorded || trace.ops[i].thread == thread));
+    };
+    if (thread == 0) {
+      stretch();
+    } else {
+      team.run(thread, stretch);
+    }
   }
   series.finish();
   if (in_step && step_index < facts.step_seconds.size())

@@ -3,7 +3,9 @@
 // Owns nothing after it returns. Promises: ratios use the live bytes computed from the trace alone;
 // driver time is charged to the step in which the call was made; "warm-up" is the first
 // `kWarmUpSteps` steps, plus everything before the first mark. Percentages are of modelled step
-// time. A trace without marks has one step, and no figure "after warm-up".
+// time. A trace without marks has one step, and no figure "after warm-up". All requests are made by
+// one thread, or each by the one that made it when it was recorded: one after the other even so, in
+// the order of the trace, so that two replays are alike.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +22,17 @@ namespace levee::replay {
 inline constexpr std::size_t kWarmUpSteps = 20;
 inline constexpr std::size_t kSeriesPoints = 1500;
 
+enum class ReplayThreads : std::uint8_t {
+  kOne,         ///< the caller's
+  kAsRecorded,  ///< the caller stands for the first one of the trace, new ones for the others
+};
+
 struct ReplayResult {
   std::string trace;
   std::string policy;
   std::string settings;
-  Bytes capacity{};  ///< 0 = unlimited
+  Bytes capacity{};           ///< 0 = unlimited
+  std::uint16_t threads = 1;  ///< that made the requests
   Bytes peak_live{};
   Bytes peak_active{};
   Bytes peak_reserved{};
@@ -69,8 +77,9 @@ struct ReplayResult {
   std::vector<std::pair<std::string, std::uint64_t>> details;
 };
 
-/// `progress` (may be empty) is told the share done, about a hundred times.
+/// `progress` (may be empty) is told the share done by the calling thread, about a hundred times.
 ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPolicy& policy,
-                        Limits limits, const std::function<void(double)>& progress = {});
+                        Limits limits, const std::function<void(double)>& progress = {},
+                        ReplayThreads threads = ReplayThreads::kOne);
 
 }  // namespace levee::replay

@@ -156,6 +156,54 @@ def test_profiler_steps_of_a_snapshot_become_steps(tmp_path: Path, replay: Any) 
     assert found["steps"] == 2
 
 
+# ---- Threads.
+
+
+def by_two_threads() -> str:
+    """A forward pass that allocates on one thread, a backward pass that frees on another, for thirty steps."""
+    lines = []
+    block = 0
+    for step in range(30):
+        lines.append(f"s,{step},,,4")
+        ids = range(block, block + 300)
+        lines += [f"a,{i},{(i % 7 + 1) * 3000 if i % 9 else 5 * MIB},,4" for i in ids]
+        lines += [f"f,{i},,,11" for i in reversed(ids)]
+        block += 300
+    return "\n".join(lines) + "\n"
+
+
+def measured(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if not key.endswith("_seconds")}
+
+
+def test_each_request_by_the_thread_that_made_it(tmp_path: Path, replay: Any) -> None:
+    path = tmp_path / "ops.csv"
+    path.write_text(by_two_threads())
+    asked = ("--policies", "levee", "--threads", "as-recorded")
+    runs = [replay(path, *asked)[0] for _ in range(2)]
+    assert runs[0]["threads"] == 2 and of(runs[0], "levee")["threads"] == 2
+    assert measured(of(runs[0], "levee")) == measured(of(runs[1], "levee"))
+    (one,) = replay(path, "--policies", "levee")
+    assert one["threads"] == 2 and of(one, "levee")["threads"] == 1
+
+
+def test_saved_requests_keep_their_threads(tmp_path: Path, replay: Any) -> None:
+    path, saved = tmp_path / "ops.csv", tmp_path / "saved.csv.xz"
+    path.write_text(by_two_threads())
+    asked = ("--policies", "levee", "--threads", "as-recorded")
+    (first,) = replay(path, *asked, "--save", saved)
+    (again,) = replay(saved, *asked)
+    assert again["threads"] == 2
+    assert measured(of(again, "levee")) | {"trace": "ops"} == measured(of(first, "levee"))
+
+
+def test_threads_that_nobody_recorded_are_not_made_up(ops: Path, levee: Any, replay: Any) -> None:
+    code, out, err = levee("replay", ops, "--threads", "as-recorded")
+    assert code == 2 and out == "" and err.count("\n") == 1
+    assert "ops does not say which thread made which request" in err
+    assert replay(ops)[0]["threads"] is None
+
+
 # ---- What comes out.
 
 

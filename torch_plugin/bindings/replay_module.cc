@@ -73,7 +73,8 @@ Recording generate(const std::string& name, std::uint32_t seed, const std::strin
 }
 
 std::string run(const Recording& recording, const std::string& policy_name, std::uint64_t capacity,
-                bool marks, bool judge, const std::optional<py::function>& progress) {
+                bool marks, bool judge, bool threads_as_recorded,
+                const std::optional<py::function>& progress) {
   const replay::Limits limits{Bytes{capacity}};
   std::string why;
   const std::unique_ptr<replay::ReplayPolicy> policy =
@@ -85,8 +86,9 @@ std::string run(const Recording& recording, const std::string& policy_name, std:
     if (progress) (*progress)(share);
   };
   const py::gil_scoped_release unlocked;
-  const replay::ReplayResult result =
-      replay::run_policy(recording.trace, recording.facts, *policy, limits, tell);
+  const replay::ReplayResult result = replay::run_policy(
+      recording.trace, recording.facts, *policy, limits, tell,
+      threads_as_recorded ? replay::ReplayThreads::kAsRecorded : replay::ReplayThreads::kOne);
   return replay::to_json(std::span(&result, 1));
 }
 
@@ -122,6 +124,9 @@ PYBIND11_MODULE(_replay, module) {
       .def_readonly("kind", &Recording::kind)
       .def_property_readonly("requests", [](const Recording& r) { return r.facts.allocations; })
       .def_property_readonly("streams", [](const Recording& r) { return r.trace.stream_count; })
+      .def_property_readonly(
+          "threads", [](const Recording& r) { return r.trace.thread_count; },
+          "That made the requests; 0 if the recording does not say which made which.")
       .def_property_readonly("steps",
                              [](const Recording& r) {
                                return r.trace.has_step_marks ? r.facts.step_seconds.size()
@@ -154,7 +159,8 @@ PYBIND11_MODULE(_replay, module) {
              py::arg("lengths_folder") = "");
   module.def("run", &levee::bindings::run, py::arg("recording"), py::arg("policy"),
              py::arg("capacity") = 0, py::arg("marks") = true, py::arg("judge") = false,
-             py::arg("progress") = py::none(), "One replay; its result as JSON.");
+             py::arg("threads_as_recorded") = false, py::arg("progress") = py::none(),
+             "One replay; its result as JSON.");
   module.def("policies", &levee::bindings::policies, "Name and meaning of every policy.");
   module.def("patterns", &levee::bindings::patterns, "Name and meaning of every pattern.");
 }

@@ -92,6 +92,12 @@ class OpFields {
     at_ = next == end_ ? next : next + 1;
     return true;
   }
+  /// Leaves a field out, whatever it says.
+  void skip() {
+    while (at_ != end_ && *at_ != separator_) ++at_;
+    if (at_ != end_) ++at_;
+  }
+  bool is_at_end() const { return at_ == end_; }
   /// As `take`; an empty or absent field leaves `out` as it is.
   template <typename T>
   bool take_if_any(T& out) {
@@ -124,6 +130,7 @@ class OpsReader {
       case 'b':
         if (!fields.take(value) || Bytes{value} > kMaxRequested || !fields.take_if_any(stream))
           return false;
+        see_thread(fields);
         if (op == 'b') {
           builder_.live_at_start(key, Bytes{value}, stream);
           return true;
@@ -133,10 +140,14 @@ class OpsReader {
         builder_.alloc(key, Bytes{value}, stream);
         return true;
       case 'f':
+        fields.skip();
+        fields.skip();
+        see_thread(fields);
         builder_.free(key);
         return true;
       case 'r':
         if (!fields.take_if_any(value) || !fields.take(stream)) return false;
+        see_thread(fields);
         builder_.record_use(key, stream);
         return true;
       case 'p':
@@ -149,6 +160,8 @@ class OpsReader {
         return true;
       case 's':
         if (!fields.take_if_any(value)) return false;
+        fields.skip();
+        see_thread(fields);
         builder_.step(value);
         return true;
       default:
@@ -158,6 +171,12 @@ class OpsReader {
   OpTrace finish() { return builder_.finish(); }
 
  private:
+  // A line that names no thread is of the one before.
+  void see_thread(OpFields& fields) {
+    std::uint64_t thread = 0;
+    if (!fields.is_at_end() && fields.take(thread)) builder_.on_thread(thread);
+  }
+
   const ReadOptions& options_;
   OpTraceBuilder builder_;
   bool mark_pending_ = false;

@@ -10,8 +10,9 @@
 //     m,N                     N steps are done; -1 = start, 0 = set-up is done
 //     s,N[,MFLOP]             step N begins, with its modelled work
 //
-// Fields after those are ignored, as are blank lines, lines that begin with `#` and a first line
-// that begins with "op,". Spaces may stand in for commas.
+// The fifth field of `a`, `f`, `r` and `s` is the thread that did it, any number; a line without
+// one is of the thread of the line before. Other fields are ignored, as are blank lines, lines that
+// begin with `#` and a first line that begins with "op,". Spaces may stand in for commas.
 //
 // *History*, as an allocator's history is easily written by a script: a first line
 // "time_us,action,block,bytes,stream", then a line an event with the actions of a PyTorch snapshot

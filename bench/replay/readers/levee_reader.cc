@@ -55,7 +55,7 @@ class LeveeReader {
     query.kinds = replayed_kinds();
     const std::unique_ptr<EventCursor> cursor = reader_.events(query);
     for (auto events = cursor->next(); !events.empty(); events = cursor->next()) {
-      for (const TraceEvent& e : events) add(e.event);
+      for (const TraceEvent& e : events) add(e.event, e.thread);
     }
     say_what_is_missing();
     return builder_.finish();
@@ -104,7 +104,8 @@ class LeveeReader {
     return true;
   }
 
-  void add(const Event& e) {
+  void add(const Event& e, std::uint32_t thread) {
+    builder_.on_thread(thread);
     switch (e.kind()) {
       case EventKind::kAlloc:
         if (is_ours(e.lane)) builder_.alloc(e.a, requested_of(e.b), lanes_[e.lane.value].stream);

@@ -1,8 +1,8 @@
 // A recording of levee itself (allocator/record/FORMAT.md).
 //
 // Owns nothing after it returns. Promises: what the recording lost is told; a file that dropped its
-// oldest part starts from the blocks of its first keyframe; streams, recorded uses and step marks
-// are kept. Cost: about 0.1 us an event; memory 16 B an event.
+// oldest part starts from the blocks of its first keyframe; streams, recorded uses, step marks and
+// threads are kept. Cost: about 0.1 us an event; memory 16 B an event.
 #pragma once
 
 #include <cstddef>

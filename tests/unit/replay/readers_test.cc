@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "bench/replay/op_trace_csv.h"
 #include "bench/replay/readers/csv_reader.h"
@@ -66,6 +67,20 @@ TEST(CsvReader, ReadsWhatToCsvWrites) {
   EXPECT_EQ(r.trace.ops[3].bytes, 55U);
 }
 
+TEST(CsvReader, TheFifthFieldIsTheThreadThatDidIt) {
+  const Read r =
+      read(&read_csv, "a,1,100,0,70\na,2,100\ns,4,44,,8\nr,1,,0,70\nf,1,,,8\nf,2,,,70\n");
+  ASSERT_EQ(r.error, "");
+  EXPECT_EQ(r.trace.thread_count, 2U);
+  std::vector<int> threads;
+  for (const Op& op : r.trace.ops) threads.push_back(op.thread);
+  EXPECT_EQ(threads, (std::vector<int>{0, 0, 1, 0, 1, 0})) << "the second line names none";
+  const std::string text = to_csv(r.trace);
+  EXPECT_EQ(text, "a,0,100,,0\na,1,100\ns,0,44,,1\nr,0,,0,0\nf,0,,,1\nf,1,,,0\n");
+  EXPECT_EQ(to_csv(read(&read_csv, text).trace), text);
+  EXPECT_EQ(read(&read_csv, "a,1,100\nf,1,,,x\n").trace.thread_count, 0U) << "nobody says";
+}
+
 TEST(CsvReader, AHistoryStartsFromWhatItFrees) {
   const Read r = read(&read_csv,
                       "time_us,action,block,bytes,stream\n0,alloc,1,10,0\n1,free_requested,2,20,3\n"
@@ -121,6 +136,19 @@ TEST(KinetoReader, OneDeviceIsReplayed) {
 
 const auto read_own = [](const record::TraceReader& reader, const ReadOptions& options,
                          ReadError* error) { return read_levee(reader, options, error); };
+
+TEST(LeveeReader, KeepsTheThreadOfEachRequest) {
+  levee::test::TraceBuilder b;
+  const std::uint32_t backward = b.thread("backward");
+  b.alloc(0x1000, 512_B).on_thread(backward).alloc(0x2000, 512_B).free(0x1000, 512_B);
+  b.on_thread(0).step(1).free(0x2000, 512_B);
+  const Read r = read(read_own, b);
+  ASSERT_EQ(r.error, "");
+  EXPECT_EQ(r.trace.thread_count, 2U);
+  std::vector<int> threads;
+  for (const Op& op : r.trace.ops) threads.push_back(op.thread);
+  EXPECT_EQ(threads, (std::vector<int>{0, 1, 1, 0, 0}));
+}
 
 TEST(LeveeReader, KeepsStreamsUsesAndStepsOfOneDevice) {
   levee::test::TraceBuilder b;

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <stdexcept>
+#include <thread>
 
 #include "bench/replay/policies/simple_policies.h"
 #include "bench/replay/result_json.h"
+#include "bench/replay/thread_team.h"
 #include "tests/unit/replay/small_traces.h"
 
 namespace levee::replay {
@@ -111,6 +114,90 @@ TEST(Runner, ProgressRunsFromNoneTowardsAll) {
   EXPECT_EQ(told.size(), 100U);
   EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
   EXPECT_EQ(told.front(), 0.0);
+}
+
+// ---- Threads.
+
+/// Notes which thread asks.
+class Witness final : public ReplayPolicy {
+ public:
+  std::string name() const override { return "witness"; }
+  bool allocate(std::uint32_t id, Bytes, std::uint16_t) override {
+    note(id);
+    return true;
+  }
+  void free(std::uint32_t id) override { note(id); }
+  void step() override { note(99); }
+  Bytes reserved() const override { return {}; }
+  Bytes peak_reserved() const override { return {}; }
+  DriverCosts costs() const override { return {}; }
+  std::uint64_t emergencies() const override { return 0; }
+
+  std::vector<std::uint32_t> ids;
+  std::vector<std::thread::id> threads;
+
+ private:
+  void note(std::uint32_t id) {
+    ids.push_back(id);
+    threads.push_back(std::this_thread::get_id());
+  }
+};
+
+// Three threads, known as 5, 9 and 7; the mark and the last line name none.
+constexpr std::string_view kByThreeThreads =
+    "a,1,512,,5\na,2,512,,9\nf,1,,,9\na,3,512,,7\ns,0\nf,2,,,5\na,4,512,,9\nf,3\n";
+
+TEST(Runner, EachRequestIsMadeByTheThreadThatItWasRecordedFrom) {
+  const OpTrace trace = test::ops(kByThreeThreads);
+  ASSERT_EQ(trace.thread_count, 3U);
+  Witness witness;
+  const ReplayResult r =
+      run_policy(trace, facts_of(trace), witness, {}, {}, ReplayThreads::kAsRecorded);
+  EXPECT_EQ(r.threads, 3U);
+  EXPECT_EQ(witness.ids, (std::vector<std::uint32_t>{0, 1, 0, 2, 99, 1, 3, 2}));
+  const std::thread::id one = std::this_thread::get_id();
+  const std::thread::id two = witness.threads[1];
+  const std::thread::id three = witness.threads[3];
+  EXPECT_NE(one, two);
+  EXPECT_NE(one, three);
+  EXPECT_NE(two, three);
+  EXPECT_EQ(witness.threads,
+            (std::vector<std::thread::id>{one, two, two, three, three, one, two, two}));
+  EXPECT_THAT(to_json(std::span(&r, 1)), HasSubstr(R"("threads":3,)"));
+}
+
+TEST(Runner, OneThreadMakesAllRequestsIfNobodyAsksForMore) {
+  const OpTrace trace = test::ops(kByThreeThreads);
+  Witness witness;
+  const ReplayResult r = test::replay(trace, witness);
+  EXPECT_EQ(r.threads, 1U);
+  EXPECT_EQ(witness.threads, std::vector<std::thread::id>(8, std::this_thread::get_id()));
+  EXPECT_THAT(to_json(std::span(&r, 1)), HasSubstr(R"("threads":1,)"));
+}
+
+TEST(Runner, ProgressIsToldByTheCaller) {
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += "a,1,512,," + std::to_string(i % 3) + "\nf,1\n";
+  const OpTrace trace = test::ops(lines);
+  Witness witness;
+  std::vector<std::thread::id> told;
+  run_policy(
+      trace, facts_of(trace), witness, {},
+      [&](double) { told.push_back(std::this_thread::get_id()); }, ReplayThreads::kAsRecorded);
+  EXPECT_EQ(told, std::vector<std::thread::id>(100, std::this_thread::get_id()));
+}
+
+TEST(ThreadTeam, WhatIsThrownComesOutAndTheThreadGoesOn) {
+  ThreadTeam team;
+  for (const std::uint8_t thread : {std::uint8_t{0}, std::uint8_t{3}}) {
+    EXPECT_THROW(team.run(thread, [] { throw std::runtime_error("no"); }), std::runtime_error);
+    std::thread::id first;
+    std::thread::id second;
+    team.run(thread, [&] { first = std::this_thread::get_id(); });
+    team.run(thread, [&] { second = std::this_thread::get_id(); });
+    EXPECT_EQ(first, second);
+    EXPECT_EQ(first == std::this_thread::get_id(), thread == 0);
+  }
 }
 
 TEST(ResultJson, QuotesNamesAndListsSeries) {

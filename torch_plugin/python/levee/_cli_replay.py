@@ -63,6 +63,13 @@ def register(subparsers: Any) -> None:
         "--no-marks", action="store_true", help="do not tell levee where steps begin"
     )
     parser.add_argument(
+        "--threads",
+        choices=("one", "as-recorded"),
+        default="one",
+        help="which threads make the requests: one for all (default, faster), or for each the one that made it; "
+        "thread caches are then filled as they were",
+    )
+    parser.add_argument(
         "--json", metavar="FILE", help="write everything there as JSON; - for the terminal"
     )
     parser.add_argument(
@@ -103,6 +110,7 @@ def run(parsed: argparse.Namespace) -> int:
                     policies,
                     lab.capacity_for(recording, capacity, parsed.limit),
                     marks=not parsed.no_marks,
+                    threads=parsed.threads,
                     progress=progress.tell,
                 )
             )

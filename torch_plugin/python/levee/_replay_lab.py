@@ -151,13 +151,20 @@ def replay(
     capacity: int = 0,
     *,
     marks: bool = True,
+    threads: str = "one",
     progress: Progress | None = None,
 ) -> Replayed:
     """Replays one recording under each policy in turn."""
+    as_recorded = threads == "as-recorded"
+    if as_recorded and recording.threads == 0:
+        raise LeveeError(
+            f"{recording.name} does not say which thread made which request; --threads as-recorded needs a recording "
+            "of levee, or a CSV whose fifth field is the thread."
+        )
     replayed = Replayed(recording, capacity)
     for policy in policies:
         tell = None if progress is None else (lambda share, name=policy: progress(name, share))
-        text = lab().run(recording, policy, capacity, marks, False, tell)
+        text = lab().run(recording, policy, capacity, marks, False, as_recorded, tell)
         replayed.results.append(json.loads(text)[0])
     return replayed
 
@@ -270,6 +277,7 @@ def as_json(replayed: Replayed) -> dict[str, Any]:
         "requests": recording.requests,
         "steps": recording.steps,
         "streams": recording.streams,
+        "threads": recording.threads or None,
         "is_complete": recording.is_complete,
         "live_at_start": recording.live_at_start,
         "about": recording.about,
