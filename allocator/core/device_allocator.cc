@@ -166,10 +166,13 @@ Result<Block> DeviceAllocator::allocate_shared(Bytes requested, StreamId stream,
     if (!routed.ok()) return routed.status();
     route = *routed;
   }
-  request.pool = route.pool;
   request.is_capturing = route.is_capturing;
   {
     PoolGuard guard(state);
+    if (!route.pool.is_default()) [[unlikely]] {
+      // Gone since it was asked for: the request is as good as one that came later.
+      if (const Pool* pool = state.pools.find(route.pool)) request.pool = pool->index;
+    }
     placer_.fold_caches();
     request.stream = state.stream_index(stream);
     ThreadCache* cache = state.caches.mine();
@@ -191,12 +194,12 @@ Result<Block> DeviceAllocator::allocate_shared(Bytes requested, StreamId stream,
       }
       return served.block;
     }
+    placer_.begin_work();  // the pool stays, although the lock is left
   }
   Result<Block> result = slow_path_.serve(request, report);
-  if (!result.ok() && request.ticket != nullptr) {
-    PoolGuard guard(state);
-    state.predictor.drop(request.ticket);
-  }
+  PoolGuard guard(state);
+  placer_.end_work();
+  if (!result.ok() && request.ticket != nullptr) state.predictor.drop(request.ticket);
   return result;
 }
 
@@ -314,6 +317,7 @@ Bytes DeviceAllocator::limit() const {
 Result<Bytes> DeviceAllocator::trim(Bytes keep) {
   base::MutexLock growth(state_->growth_mutex);
   PoolGuard guard(*state_);
+  const Placer::Work work(placer_);
   return trim_to(*state_, placer_, pages_, guard, PoolIndex{}, keep);
 }
 
@@ -322,6 +326,7 @@ Result<Bytes> DeviceAllocator::trim_pool(PoolId id) {
   PoolGuard guard(*state_);
   const Pool* pool = state_->pools.find(id);
   if (pool == nullptr) return 0_B;
+  const Placer::Work work(placer_);
   return trim_to(*state_, placer_, pages_, guard, pool->index, 0_B);
 }
 

@@ -78,7 +78,7 @@ class DeviceAllocator final : public Allocator {
   Result<Block> allocate_with_stack_slow(Bytes requested, StreamId stream, OomReport* report);
   /// Where a request goes while regions are open: evaluates filters with no lock held.
   struct Route {
-    PoolIndex pool = kDefaultPool;
+    PoolId pool;
     bool is_capturing = false;
   };
   Result<Route> route_slow(StreamId stream);

@@ -7,6 +7,8 @@
 //   other pools      pools that serve others when memory is short
 //   cached handles   memory in a form that this request cannot use, given back to the device
 //
+// Who is refused at last is so with the lock held since the last look: what fits then is served.
+//
 // While a stream captures, the rungs that wait or release are skipped: CUDA forbids both.
 
 #include <algorithm>
@@ -49,6 +51,15 @@ Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, Emergenc
               state_.space.reserved().value, static_cast<std::uint16_t>(cause),
               SlowPathContext::current());
   *report = OomReport{};
+  const auto ended = [&](const Attempt& with) -> Result<Block> {
+    const bool served = with.end == Attempt::End::kServed;
+    if (served) ++stats.num_alloc_retries;
+    state_.emit(EventKind::kEmergencyEnd, lane,
+                static_cast<std::uint64_t>((base::Clock::now() - began).value),
+                state_.space.reserved().value, served ? 1 : 0, SlowPathContext::current());
+    if (served) return with.block;
+    return with.status;
+  };
   for (LadderRung rung : {LadderRung::kOwnEvents, LadderRung::kCallbacks, LadderRung::kFragments,
                           LadderRung::kOtherPools, LadderRung::kCachedHandles}) {
     const Nanos rung_began = base::Clock::now();
@@ -72,13 +83,13 @@ Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, Emergenc
       if (rung != LadderRung::kOtherPools) cause = again.cause;
       continue;
     }
-    const bool served = again.end == Attempt::End::kServed;
-    if (served) ++stats.num_alloc_retries;
-    state_.emit(EventKind::kEmergencyEnd, lane,
-                static_cast<std::uint64_t>((base::Clock::now() - began).value),
-                state_.space.reserved().value, served ? 1 : 0, SlowPathContext::current());
-    if (served) return again.block;
-    return again.status;
+    return ended(again);
+  }
+  // While the rungs waited, other threads may have given back what they could not.
+  if (were_others_here()) {
+    const Attempt last = attempt(guard, request);
+    if (last.end != Attempt::End::kExhausted) return ended(last);
+    cause = last.cause;
   }
   ++stats.num_ooms;
   fill_report(request, cause, report);

@@ -1,6 +1,7 @@
 #include "allocator/core/placer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "allocator/base/check.h"
 #include "allocator/core/mutants.h"
@@ -687,6 +688,10 @@ void Placer::release(Pool& pool) {
 
 void Placer::bury_if_dead(Pool& pool) {
   if (!pool.is_released || pool.live_count != 0) return;
+  if (works_ > 0) {
+    has_dead_ = true;
+    return;
+  }
   for (Chunk* chunk : pool.small.release_idle()) give_back_chunk(pool, chunk);
   Pool& heir = state_.pools.default_pool();
   const auto inherit = [&](ZoneIndex zone) {
@@ -698,6 +703,13 @@ void Placer::bury_if_dead(Pool& pool) {
   for (ZoneIndex zone : pool.others) inherit(zone);
   state_.space.change_holder(pool.index, heir.index);
   state_.pools.remove(pool.index);
+}
+
+void Placer::end_work() {
+  if (--works_ > 0 || !std::exchange(has_dead_, false)) return;
+  for (std::uint32_t i = 0; i < state_.pools.end(); ++i) {
+    if (state_.pools.is_pool(i)) bury_if_dead(state_.pools[PoolIndex{i}]);
+  }
 }
 
 bool Placer::place_exactly(const Exact& exact, PoolIndex pool) {

@@ -120,8 +120,23 @@ class Placer {
   void capture(Pool& pool);
   /// The pool lost its last user: its pages may serve others once what runs on them is done.
   void release(Pool& pool);
-  /// A pool without users and without live blocks ends: its zones go to the default pool.
+  /// A pool without users and without live blocks ends: its zones go to the default pool. Put off
+  /// while work is going on.
   void bury_if_dead(Pool& pool);
+  /// Work that opens windows in the pool lock, and holds on to pools and their lists of zones
+  /// across them. From begin to end no pool goes.
+  void begin_work() { ++works_; }
+  void end_work();
+  class Work {
+   public:
+    explicit Work(Placer& placer) : placer_(placer) { placer_.begin_work(); }
+    ~Work() { placer_.end_work(); }
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+
+   private:
+    Placer& placer_;
+  };
 
  private:
   struct Located;  // what begins at an address
@@ -200,6 +215,8 @@ class Placer {
   static constexpr std::int64_t kTurnEarnings = 8;  // of a request that took the lock anyway
 
   State& state_;
+  std::uint32_t works_ = 0;  // going on
+  bool has_dead_ = false;    // pools that end when the last of them does
   std::int64_t turn_budget_ = kMostTurns * kTurnCost;
   std::int64_t most_credit_ = 0;  // no cache has more
   std::uint64_t looks_caught_up_with_ = 0;

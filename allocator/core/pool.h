@@ -77,7 +77,7 @@ class PoolTable {
 
 /// Where requests of some streams go: one begin_allocate_to_pool that has not ended.
 struct Region {
-  PoolIndex pool;
+  PoolId pool;
   std::function<bool(StreamId)> accepts;
 };
 /// Innermost last. Replaced, never changed, so that filters run without a lock on a list that

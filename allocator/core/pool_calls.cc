@@ -24,7 +24,7 @@ Result<DeviceAllocator::Route> DeviceAllocator::route_slow(StreamId stream) {
       break;
     }
   }
-  if (route.pool == kDefaultPool) return route;
+  if (route.pool.is_default()) return route;
   if (stream.value > 1) {  // CUDA does not capture the legacy stream, by neither of its names
     const Result<device::CaptureInfo> info = state.device.capture_info(stream);
     if (info.code() == StatusCode::kDeviceLost) return info.status();
@@ -62,9 +62,9 @@ Status DeviceAllocator::create_or_retain_pool(PoolId id) {
 Status DeviceAllocator::begin_allocate_to_pool(PoolId id, std::function<bool(StreamId)> filter) {
   if (id.is_default()) return Status{StatusCode::kInvalidArgument, 0};
   PoolGuard guard(*state_);
-  const Pool& pool = retain(id);
+  retain(id);
   auto regions = std::make_shared<RegionList>(*state_->regions);
-  regions->push_back(Region{pool.index, std::move(filter)});
+  regions->push_back(Region{id, std::move(filter)});
   state_->regions = std::move(regions);
   state_->has_regions.store(true, std::memory_order_release);
   state_->update_cache_use();
@@ -75,11 +75,9 @@ Status DeviceAllocator::begin_allocate_to_pool(PoolId id, std::function<bool(Str
 // asked for the region gives it back.
 Status DeviceAllocator::end_allocate_to_pool(PoolId id) {
   PoolGuard guard(*state_);
-  Pool* pool = state_->pools.find(id);
-  if (pool == nullptr) return Status{StatusCode::kInvalidArgument, 0};
   auto regions = std::make_shared<RegionList>(*state_->regions);
   const auto innermost = std::find_if(regions->rbegin(), regions->rend(),
-                                      [&](const Region& r) { return r.pool == pool->index; });
+                                      [&](const Region& r) { return r.pool == id; });
   if (innermost == regions->rend()) return Status{StatusCode::kInvalidArgument, 0};
   regions->erase(std::next(innermost).base());
   state_->has_regions.store(!regions->empty(), std::memory_order_release);

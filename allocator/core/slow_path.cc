@@ -1,12 +1,21 @@
 #include "allocator/core/slow_path.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "allocator/base/check.h"
 #include "allocator/core/mutants.h"
 #include "allocator/core/rebase.h"
 
 namespace levee::core {
+namespace {
+
+// Ways to serve a miss that are begun one after the other, each told of why the one before failed.
+constexpr int kMostRounds = 8;
+// Of those lost to other threads, each of which was served then.
+constexpr int kMostLost = 32;
+
+}  // namespace
 
 Result<Block> SlowPath::serve(const Request& request, OomReport* report) {
   std::shared_ptr<const AllocatorHooks> hooks;
@@ -51,6 +60,7 @@ SlowPath::Attempt SlowPath::from_placer(const Placer::Served& served) const {
 }
 
 Placer::Served SlowPath::serve_held(PoolGuard& guard, const Request& request) {
+  visits_at_look_ = state_.visits;
   Placer::Served served = placer_.serve(request);
   if (served.outcome != Placer::Outcome::kFailed || request.is_capturing ||
       served.status.code == StatusCode::kDeviceLost) {
@@ -60,6 +70,7 @@ Placer::Served SlowPath::serve_held(PoolGuard& guard, const Request& request) {
   // is nothing left to order.
   const Status fenced = pages_.fence(guard);
   if (!fenced.ok()) return {Placer::Outcome::kFailed, {}, fenced};
+  visits_at_look_ = state_.visits;
   return placer_.serve(request);
 }
 
@@ -254,7 +265,23 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
   // Growth that fails tells how much the device would still give; what is left to try then is
   // decided anew. The second round cannot ask for more than that.
   look_at_guard(guard, request);
-  for (int round = 0; round < 8; ++round) {
+  const auto again = [&] { return serve_held(guard, request); };
+  // After work that makes the request fit. Nothing: other threads had it first, so once more.
+  int lost = 0;
+  const auto settle = [&]() -> std::optional<Attempt> {
+    const bool were_others = were_others_here();
+    const Placer::Served served = again();
+    if (served.outcome != Placer::Outcome::kMiss || !were_others || lost == kMostLost) {
+      return from_placer(served);
+    }
+    ++lost;
+    return std::nullopt;
+  };
+  for (int round = 0; round < kMostRounds + lost; ++round) {
+    if (were_others_here()) {
+      const Placer::Served served = again();
+      if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
+    }
     // Empty where the zone has no addresses left for a run of that length. What is free can still
     // be stitched, and holes be filled; if not, the pool goes on in a new zone.
     GrowthPlan grow = plan_growth(state_.space, pool.primary, span, alignment, accepts);
@@ -276,13 +303,15 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       }
       return grown;
     };
-    const auto again = [&] { return serve_held(guard, request); };
 
     // Live bytes themselves need it.
     if (grow_units <= room.units && !grow.empty() &&
         reserved + unit * grow_units <= budget(request, 0) + unit) {
       const PageWork::Grown grown = create(grow);
-      if (grown.status.ok()) return from_placer(again());
+      if (grown.status.ok()) {
+        if (const auto end = settle()) return *end;
+        continue;
+      }
       if (grown.status.code == StatusCode::kDeviceLost) return Attempt::failed(grown.status);
       if (grown.made == grow.units) return Attempt::exhausted(EmergencyCause::kMapFailed);
       continue;
@@ -320,7 +349,8 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       if (create(grow).status.ok()) {
         state_.guard.on_denied();
         ++state_.counters.stats().num_guard_growths;
-        return from_placer(again());
+        if (const auto end = settle()) return *end;
+        continue;
       }
       plan = make_plan();
     }
@@ -345,8 +375,12 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
         if (grown.made == fill.units) return Attempt::exhausted(EmergencyCause::kMapFailed);
         continue;
       }
+      if (grow_alone) {
+        if (const auto end = settle()) return *end;
+        continue;
+      }
       const Placer::Served served = again();
-      if (served.outcome != Placer::Outcome::kMiss || grow_alone) return from_placer(served);
+      if (served.outcome != Placer::Outcome::kMiss) return from_placer(served);
       plan = state_.stitcher->plan(state_.space, wanted);
       if (plan.missing > 0) continue;
     }
@@ -386,15 +420,17 @@ SlowPath::Attempt SlowPath::miss_pages(PoolGuard& guard, const Request& request,
       // Mapping is refused: growth may still work, if there is room for it.
       grow = plan_growth(state_.space, pool.primary, span, alignment, accepts);
       if (!grow.empty() && grow.units <= room_for(pool).units && create(grow).status.ok()) {
-        return from_placer(again());
+        if (const auto end = settle()) return *end;
+        continue;
       }
       return Attempt::exhausted(EmergencyCause::kMapFailed);
     }
-    Placer::Served served = again();
-    if (served.outcome == Placer::Outcome::kMiss && pool.limit.value != 0) {
-      return Attempt::exhausted(EmergencyCause::kPoolLimitReached);
+    std::optional<Attempt> end = settle();
+    if (!end) continue;
+    if (end->end == Attempt::End::kExhausted && pool.limit.value != 0) {
+      end->cause = EmergencyCause::kPoolLimitReached;
     }
-    return from_placer(served);
+    return *end;
   }
   return Attempt::exhausted(EmergencyCause::kDeviceFull);
 }

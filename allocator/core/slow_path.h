@@ -6,8 +6,9 @@
 // maximum may be saved by a little more memory, within the slack. While the driver-time guard is on
 // (driver_guard.h), memory is created instead of stitched, as far as its bound and the device
 // allow. If none of these can serve within the limits, that is an emergency, and the recovery
-// ladder is climbed: each rung makes memory usable and ends in a fresh attempt. Promises: P1; P4.
-// Callbacks run with no lock held.
+// ladder is climbed: each rung makes memory usable and ends in a fresh attempt. While the driver is
+// called, other threads go on: what they take meanwhile is made again, and what they give back is
+// seen before anything is refused. Promises: P1; P4. Callbacks run with no lock held.
 #pragma once
 
 #include <levee/allocator.h>
@@ -48,6 +49,9 @@ class SlowPath {
   /// Serves from what is held; if events cannot give the order between streams, waits for the
   /// device.
   Placer::Served serve_held(PoolGuard& guard, const Request& request);
+  /// Whether other threads had the pool mutex, in windows, since `serve_held` looked last: they may
+  /// have taken what was made or found since, or given something back.
+  bool were_others_here() const { return state_.visits != visits_at_look_; }
   /// Whether the request's stream can use the page: no wait is needed, or one is possible.
   bool can_order(const Request& request, const Page& page);
 
@@ -81,6 +85,7 @@ class SlowPath {
   State& state_;
   Placer& placer_;
   PageWork& pages_;
+  std::uint64_t visits_at_look_ = 0;  // by `serve_held`
   // Units that the device said it has when the attempt began, or granted before it refused.
   std::uint32_t device_room_ = 0;
   // What growth that is not needed leaves to others: a share of the device.

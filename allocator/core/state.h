@@ -40,7 +40,7 @@ struct Request {
   Bytes requested;
   Bytes bytes;  ///< allocated size
   StreamIndex stream;
-  PoolIndex pool;
+  PoolIndex pool = kDefaultPool;
   Lifetime lifetime = Lifetime::kLong;
   bool is_capturing =
       false;  ///< its stream captures: no memory that needs a wait, no synchronising
@@ -86,6 +86,9 @@ struct State {
   DriverGuard guard;
   Predictor predictor;
   std::uint32_t calls_until_poll = kPollEvery;
+  /// How often the pool mutex was taken, windows that close again not counted: whoever opens one
+  /// sees by it whether others came in.
+  std::uint64_t visits = 0;
   std::shared_ptr<const RegionList> regions = std::make_shared<RegionList>();
   std::shared_ptr<const AllocatorHooks> hooks = std::make_shared<AllocatorHooks>();
 
@@ -139,6 +142,7 @@ class LEVEE_SCOPED_CAPABILITY PoolGuard {
  public:
   explicit PoolGuard(State& state) LEVEE_ACQUIRE(state.pool_mutex)
       : state_(state), lock_(state.pool_mutex) {
+    ++state_.visits;
     if (state_.is_judging) state_.device.note_pool_lock(true);
   }
   ~PoolGuard() LEVEE_RELEASE() {

@@ -7,6 +7,7 @@
 // ThreadSanitizer.
 #include <gtest/gtest.h>
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "allocator/core/make_allocator.h"
 #include "allocator/device/sim/gpu_model.h"
 #include "allocator/device/sim/sim_device.h"
+#include "tests/support/forwarding_device.h"
 
 namespace levee::core {
 namespace {
@@ -220,6 +222,50 @@ TEST_F(CoreStress, ThreadsThatComeAndGoLeaveNothing) {
     for (std::thread& thread : threads) thread.join();
   }
   expect_nothing_live();
+}
+
+/// A driver whose memory calls take long enough for every other thread to act meanwhile.
+class YieldingDevice final : public test::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  Result<device::MemoryInfo> memory_info() override {
+    give_way();
+    return ForwardingDevice::memory_info();
+  }
+  Result<HandleId> create_handle(Bytes bytes) override {
+    give_way();
+    return ForwardingDevice::create_handle(bytes);
+  }
+  Status map(DeviceAddr addr, Bytes bytes, HandleId handle) override {
+    give_way();
+    return ForwardingDevice::map(addr, bytes, handle);
+  }
+  Status set_access(DeviceAddr addr, Bytes bytes) override {
+    give_way();
+    return ForwardingDevice::set_access(addr, bytes);
+  }
+
+ private:
+  static void give_way() {
+    for (int i = 0; i < 20; ++i) ::sched_yield();
+  }
+};
+
+// What one thread makes, or was about to complete, others may take while it waits for the driver.
+TEST_F(CoreStress, WhoseMemoryIsTakenMeanwhileIsServedAllTheSame) {
+  YieldingDevice slow(device_);
+  allocator_ = std::move(make_allocator(slow, Config{}, nullptr).value());
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 0; t < 4; ++t) {
+      threads.emplace_back([this, round, t] { live(1000 * round + t, 100, streams_[t]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(allocator_->stats().num_emergencies, 0) << "with next to all memory free";
+    EXPECT_TRUE(allocator_->trim(0_B).ok());
+  }
+  expect_nothing_live();
+  allocator_.reset();
 }
 
 // Memory is short: what one thread's cache holds must serve the other.

@@ -239,6 +239,42 @@ TEST(HostileThreads, AThreadMayOutliveTheAllocatorItUsed) {
   EXPECT_EQ((*second)->stats().allocated_bytes[0].current, 0);
 }
 
+// A region may end, and its pool go, while another thread is between asking where its request goes
+// and getting it, or waits for the driver on the pool's behalf.
+TEST(HostileThreads, PoolsGoWhileOthersAskInThem) {
+  Rig rig(1_GiB);
+  const StreamId stream = rig.stream();
+  std::atomic<bool> is_over{false};
+  std::atomic<int> served{0};
+  std::vector<std::thread> askers;
+  for (int t = 0; t < 3; ++t) {
+    askers.emplace_back([&, t] {
+      auto size = static_cast<std::uint64_t>(t) + 1;
+      while (!is_over.load()) {
+        size = size * 6364136223846793005UL + 1442695040888963407UL;
+        const Bytes bytes = t == 0 ? Bytes{1 + (size >> 50)} : Bytes{(1U << 20) + (size >> 40)};
+        const Result<Block> block = rig->allocate(bytes, stream);
+        ASSERT_TRUE(block.ok()) << "status " << static_cast<int>(block.code());
+        ASSERT_TRUE(rig->free(block->addr).ok());
+        ++served;
+      }
+    });
+  }
+  for (std::uint64_t round = 1; round <= 300 || served < 3'000; ++round) {
+    const PoolId id{0, 1 + round % 3};
+    ASSERT_TRUE(rig->begin_allocate_to_pool(id, [&](StreamId s) { return s == stream; }).ok());
+    std::this_thread::yield();
+    ASSERT_TRUE(rig->end_allocate_to_pool(id).ok());
+    ASSERT_TRUE(rig->release_pool(id).ok());
+    if (round % 16 == 0) {
+      EXPECT_TRUE(rig->trim(0_B).ok());
+    }
+  }
+  is_over.store(true);
+  for (std::thread& asker : askers) asker.join();
+  rig->validate();
+}
+
 TEST(HostileThreads, ManyEndWhileOthersAskAndLimitsMove) {
   Rig rig(256_MiB);
   std::atomic<bool> stop{false};

@@ -51,6 +51,22 @@ TEST(Ladder, CallbacksFreeBlocksAndWhatTheyFreedIsWaitedFor) {
   EXPECT_EQ(asked, 1);
 }
 
+// What another thread gives back while the ladder is climbed, and no rung can know of.
+TEST(Ladder, IsNoReasonToRefuseWhatFitsInTheEnd) {
+  StateRig rig(64_MiB);
+  const DeviceAddr first = rig.alloc(1_MiB + 512_KiB);
+  rig.alloc(62_MiB + 512_KiB);
+  auto hooks = std::make_shared<AllocatorHooks>();
+  hooks->free_memory = [&] {
+    rig.free(first);  // of a page that is in use: no rung gives it back
+    return false;
+  };
+  rig.state.hooks = hooks;
+  rig.alloc(1_MiB + 512_KiB);
+  EXPECT_EQ(rig.state.counters.stats().num_ooms, 0);
+  EXPECT_EQ(rig.state.counters.stats().num_alloc_retries, 1);
+}
+
 TEST(Ladder, PoolsThatServeOthersDoAndCapturedOnesNever) {
   for (bool is_captured : {false, true}) {
     StateRig rig(64_MiB);

@@ -1,6 +1,7 @@
 // Calls about private pools, through the allocator's door: use counts, settings, what is refused.
 // What regions route is in pools_test.cc.
 #include "tests/unit/core/rig.h"
+#include "tests/unit/core/state_rig.h"
 
 namespace levee::core {
 namespace {
@@ -91,6 +92,58 @@ TEST(PoolCalls, AnUnknownPoolHasNoRegionNoBlocksAndNoPicture) {
   EXPECT_EQ(rig->restore_pool(other, **picture).code(), StatusCode::kInvalidArgument);
   rig.free(block);
   EXPECT_EQ(*rig->trim_pool(kGraphs), 4_MiB);
+}
+
+// An allocator on a device that tells when memory is made: the pool lock is open then.
+class WhileMemoryIsMade : public testing::Test {
+ protected:
+  WhileMemoryIsMade()
+      : model_(StateRig::model_config(256_MiB)), real_(model_, DeviceId{0}), device_(real_) {
+    allocator_ = std::move(make_allocator(device_, Config{}, nullptr).value());
+    EXPECT_TRUE(allocator_->begin_allocate_to_pool(kPool, [](StreamId) { return true; }).ok());
+  }
+  void end_pool() {
+    EXPECT_TRUE(allocator_->end_allocate_to_pool(kPool).ok());
+    EXPECT_TRUE(allocator_->release_pool(kPool).ok());
+  }
+  void alloc_and_free(Bytes bytes) {
+    const Result<Block> block = allocator_->allocate(bytes, StreamId{0});
+    ASSERT_TRUE(block.ok());
+    EXPECT_TRUE(allocator_->free(block->addr).ok());
+    allocator_->validate();
+  }
+
+  const PoolId kPool{0, 4};
+  device::sim::GpuModel model_;
+  device::sim::SimDevice real_;
+  ScriptedDevice device_;
+  std::unique_ptr<Allocator> allocator_;
+};
+
+TEST_F(WhileMemoryIsMade, ThePoolItIsForMayGoAndDoesAfterwards) {
+  int calls = 0;
+  device_.hear_create_handle = [&] {
+    if (calls++ == 0) end_pool();
+  };
+  alloc_and_free(8_MiB);
+  EXPECT_GT(calls, 0);
+  for (const SnapshotSegment& segment : allocator_->snapshot().segments) {
+    EXPECT_TRUE(segment.pool.is_default()) << "the pool is gone, its memory everybody's";
+  }
+}
+
+TEST_F(WhileMemoryIsMade, AnotherPoolMayGoAndDoesAfterwards) {
+  alloc_and_free(8_MiB);
+  EXPECT_TRUE(allocator_->end_allocate_to_pool(kPool).ok());
+  int calls = 0;
+  device_.hear_create_handle = [&] {
+    if (calls++ > 0) return;
+    EXPECT_TRUE(allocator_->release_pool(kPool).ok());
+    EXPECT_FALSE(allocator_->snapshot(kPool).segments.empty()) << "its zones stay where they are";
+  };
+  alloc_and_free(64_MiB);
+  EXPECT_GT(calls, 0);
+  EXPECT_TRUE(allocator_->snapshot(kPool).segments.empty());
 }
 
 }  // namespace

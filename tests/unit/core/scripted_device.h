@@ -15,6 +15,7 @@ class ScriptedDevice final : public test::ForwardingDevice {
   std::function<Result<device::CaptureInfo>(StreamId)> answer_capture_info;
   std::function<Result<DeviceAddr>(Bytes)> answer_allocate;
   std::function<Status(DeviceAddr)> answer_release;
+  std::function<void()> hear_create_handle;
   std::function<void(Bytes, StreamId, device::UseKind)> hear_use;
   std::function<void(bool)> hear_pool_lock;
 
@@ -23,6 +24,10 @@ class ScriptedDevice final : public test::ForwardingDevice {
   }
   Status release(DeviceAddr addr) override {
     return answer_release ? answer_release(addr) : ForwardingDevice::release(addr);
+  }
+  Result<HandleId> create_handle(Bytes bytes) override {
+    if (hear_create_handle) hear_create_handle();
+    return ForwardingDevice::create_handle(bytes);
   }
   Result<device::CaptureInfo> capture_info(StreamId stream) override {
     return answer_capture_info ? answer_capture_info(stream)

@@ -1,5 +1,7 @@
 #include "allocator/core/slow_path.h"
 
+#include <utility>
+
 #include "allocator/core/rebase.h"
 #include "tests/unit/core/state_rig.h"
 
@@ -56,6 +58,24 @@ TEST(SlowPath, NearTheLimitFirstPagesAreSmallToo) {
   const std::uint64_t before = rig.calls(CallKind::kCreateHandle);
   rig.alloc(8_MiB);
   EXPECT_EQ(rig.calls(CallKind::kCreateHandle) - before, 4U);
+}
+
+// What growth was to complete is free until then, and whoever comes first has it.
+TEST(SlowPath, MemoryThatOthersTakeDuringGrowthIsGrownAnew) {
+  StateRig rig;
+  rig.free(rig.alloc(8_MiB));
+  rig.alloc(5_MiB);  // 3 MiB are free behind it, and two pages more make 7
+  bool is_taken = false;
+  rig.device.hear_create_handle = [&] {
+    if (std::exchange(is_taken, true)) return;
+    PoolGuard guard(rig.state);
+    EXPECT_EQ(rig.placer.serve(rig.request(1_MiB + 512_KiB)).outcome, Placer::Outcome::kServed);
+  };
+  rig.alloc(6_MiB);
+  EXPECT_TRUE(is_taken);
+  EXPECT_EQ(rig.state.counters.stats().num_emergencies, 0);
+  EXPECT_EQ(rig.state.space.reserved(), 14_MiB);
+  rig.validate();
 }
 
 TEST(SlowPath, WithoutStitchingItGrows) {
