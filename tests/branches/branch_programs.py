@@ -9,6 +9,7 @@ import concurrent.futures
 import dataclasses
 import json
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -21,12 +22,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 @dataclasses.dataclass
 class Program:
-    """A test program: `name` as the build calls it, and how it is run."""
+    """A test program: `name` as the build calls it, and how it is run.
+
+    `libraries_of` is a program whose libraries it gets too.
+    """
 
     name: str
     arguments: list = dataclasses.field(default_factory=list)
     select: str = "*"
     prefix: list = dataclasses.field(default_factory=list)
+    libraries_of: str = ""
 
 
 class Folder:
@@ -42,7 +47,10 @@ class Folder:
         self.commands = {}
         for entry in entries:
             source = pathlib.Path(entry["file"]).resolve()
-            if source.parent == ROOT / folder and "CORE_MUTANTS" not in entry["command"]:
+            if source.parent != ROOT / folder or "CORE_MUTANTS" in entry["command"]:
+                continue
+            # A program's own file cannot be linked to a test: it has a `main` itself.
+            if not re.search(r"^int main\(", source.read_text(), re.M):
                 self.commands.setdefault(source, entry)
 
     def compile(self):
@@ -116,20 +124,26 @@ class Folder:
 
     def link(self, program):
         """The executable of the program over the objects with switches."""
+        words = self._link_command(program.name)
+        out = self.work / pathlib.Path(program.name).name
+        at = words.index("-o")
+        words[at + 1] = str(out)
+        words[at:at] = [str(obj) for obj in self.objects]
+        if program.libraries_of:
+            more = self._link_command(program.libraries_of)
+            words += [word for word in more if re.search(r"\.a$|\.so\b|^-l", word)]
+        done = subprocess.run(words, cwd=self.build, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr[-3000:])
+        return out
+
+    def _link_command(self, name):
         asked = subprocess.run(
-            ["ninja", "-C", str(self.build), "-t", "commands", "-s", program.name],
+            ["ninja", "-C", str(self.build), "-t", "commands", "-s", name],
             capture_output=True,
             text=True,
             check=True,
         )
         # The last command is the link: ": && c++ ... -o NAME libraries && :".
         line = asked.stdout.strip().splitlines()[-1]
-        words = shlex.split(line.removeprefix(": &&").rsplit("&&", 1)[0])
-        out = self.work / pathlib.Path(program.name).name
-        at = words.index("-o")
-        words[at + 1] = str(out)
-        words[at:at] = [str(obj) for obj in self.objects]
-        done = subprocess.run(words, cwd=self.build, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr[-3000:])
-        return out
+        return shlex.split(line.removeprefix(": &&").rsplit("&&", 1)[0])

@@ -1,11 +1,14 @@
 """Where the error branches of a C++ file are, and the file's text with a switch in each.
 
-A branch is an `if`, or the condition of a `?:`, that speaks of a failure (`!x.ok()`, a null pointer, a status code).
-It is broken in two ways, and what it does about the failure in a third:
+A branch is an `if`, or the condition of a `?:`, that speaks of a failure (`!x.ok()`, a null pointer, a status code), or
+an `if` that leaves its function with one (`return std::nullopt`, `return fail(...)`). It is broken in two ways, and what
+it does about the failure in a third; a line of an invariant, which is a LEVEE_CHECK in a function called `validate` or in
+a file of that name, in a fourth:
 
     ignored   the condition is evaluated and then false: a failure goes by unseen
     always    the condition is evaluated and then true: shows that the way without a failure is tested
     dropped   one statement of its body, or of its `else`, is not executed: a call, an assignment, a count
+    unchecked what the line would find is not looked for
 
 Works on text, not on a parse: what it does not understand it leaves alone. Conditions that are declarations and
 `if constexpr` are no sites, and no more are the switches of core/mutants.h.
@@ -17,7 +20,16 @@ import re
 
 FAILURE = re.compile(
     r"\.ok\(\)|StatusCode::|Outcome::k(Failed|Miss)|End::kExhausted|[=!]= nullptr|\.code\b"
+    r"|has_value\(\)|std::nullopt|\berrno\b|\berror_?\b|\b(has_)?failed_?\b|std::errc"
 )
+# How a body leaves with a failure.
+EXIT = re.compile(
+    r"(throw\b|return (std::nullopt|nullptr;|false;|malformed\(|miss\(|bad_value\(|last_error\("
+    r"|(\w+\.)?(refuse|fail(ed)?(_foreign)?)\(|(Status|StatusCode|Attempt)\b(?!\{\})|\{StatusCode|(device::)?to_status\())"
+)
+# A line of an invariant; LEVEE_FIELD is what core/validate.cc calls one for each of several counts.
+CHECK = re.compile(r"^[ \t]*(?:\} )?(?:(?:if|for) \(.*\) )?(LEVEE_(?:CHECK\w*|FIELD)\()", re.M)
+VALIDATOR = re.compile(r"\bvalidate\w*\([^;{}()]*\)[\w ]*\{")
 # A call, an assignment or a count that makes up a whole line or more.
 STATEMENT = re.compile(
     r"^[ \t]*("
@@ -123,6 +135,7 @@ class Finder:
         self._skip_switches()
         self._find_ifs()
         self._find_questions()
+        self._find_checks()
         self.sites.sort(key=lambda site: site.begin)
 
     def _add(self, begin, end, before, after, kinds, what):
@@ -138,9 +151,9 @@ class Finder:
         self.next_number += len(kinds)
         self.sites.append(Site(begin, end, before, after, mutants))
 
-    def _add_condition(self, begin, end):
+    def _add_condition(self, begin, end, body=""):
         condition = self.text[begin:end]
-        if FAILURE.search(condition) and "mutated(" not in condition:
+        if (FAILURE.search(condition) or EXIT.match(body)) and "mutated(" not in condition:
             before = "::levee_branches::holds(@, static_cast<bool>("
             self._add(begin, end, before, "))", ("ignored", "always"), condition)
             return True
@@ -166,7 +179,8 @@ class Finder:
             inside = text[begin : end - 1]
             if ";" in inside:
                 begin += inside.rindex(";") + 1
-            if not self._add_condition(begin, end - 1):
+            body = text[slice(*bodies[0])].lstrip("{ \n")
+            if not self._add_condition(begin, end - 1, body):
                 continue
             for body_begin, body_end in bodies:
                 self._find_statements(body_begin, body_end)
@@ -188,6 +202,29 @@ class Finder:
                 ("dropped",),
                 words,
             )
+
+    def _find_checks(self):
+        """The lines of invariants."""
+        text = self.text
+        if self.path.endswith("/validate.cc"):
+            places = [(0, len(text))]
+        else:
+            places = [
+                (match.start(), matching(text, match.end() - 1, "{", "}"))
+                for match in VALIDATOR.finditer(text)
+            ]
+        for begin, end in places:
+            for match in CHECK.finditer(text, begin, end):
+                behind = matching(text, match.end() - 1, "(", ")")
+                behind += text.startswith(";", behind)
+                self._add(
+                    match.start(1),
+                    behind,
+                    "if (const ::levee_branches::Check levee_check{@}; levee_check.runs()) { ",
+                    " }",
+                    ("unchecked",),
+                    text[match.start(1) : behind],
+                )
 
     def _find_questions(self):
         for match in re.finditer(r"(?<=[\w)\]])\s\?\s", self.text):

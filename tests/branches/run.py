@@ -46,6 +46,30 @@ PROGRAMS = {
     "allocator/record": [
         Program("tests/unit/record/record_test"),
     ],
+    "allocator/activity": [
+        Program("tests/unit/activity/activity_test"),
+    ],
+    "allocator/analysis": [
+        Program("tests/unit/analysis/analysis_test"),
+    ],
+    "allocator/export": [
+        Program("tests/unit/export/export_test"),
+    ],
+    "allocator/c_api": [
+        Program("tests/unit/c_api/config_reader_test"),
+        Program("tests/unit/c_api/process_runtime_test"),
+        # It is linked to the shared library, which keeps to itself what the file with switches needs.
+        Program("tests/unit/c_api/c_abi_test", libraries_of="tests/unit/c_api/process_runtime_test"),
+    ],
+    "bench/replay/generators": [
+        Program("tests/unit/replay/replay_test"),
+    ],
+    "bench/replay/policies": [
+        Program("tests/unit/replay/replay_test"),
+    ],
+    "bench/replay/readers": [
+        Program("tests/unit/replay/replay_test"),
+    ],
     "allocator/device/sim": [
         Program("tests/contract/contract_test", select="*/Sim"),
         Program("tests/unit/device/device_unit_test"),
@@ -256,7 +280,7 @@ def main():
     parser.add_argument(
         "--again", default="", help="only the survivors that this output of a run names"
     )
-    parser.add_argument("--kinds", default="ignored,always,dropped")
+    parser.add_argument("--kinds", default="ignored,always,dropped,unchecked")
     parser.add_argument("--jobs", type=int, default=2, help="so many at a time")
     parser.add_argument("--list", action="store_true", help="only name the mutants")
     parser.add_argument("--verbose", action="store_true", help="name what kills each mutant")

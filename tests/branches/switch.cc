@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 
 namespace levee_branches {
@@ -14,6 +15,7 @@ namespace {
 std::atomic<unsigned char> own_marks[kMost + 1];
 }  // namespace
 
+thread_local int Check::running = 0;
 int broken = 0;
 std::atomic<unsigned char>* reached = own_marks;
 
@@ -30,6 +32,9 @@ namespace {
   if (marks == MAP_FAILED) std::abort();
   ::close(file);
   reached = static_cast<std::atomic<unsigned char>*>(marks);
+  std::signal(SIGABRT, [](int) {
+    if (Check::running != 0) note(Check::running);
+  });
 }
 }  // namespace
 

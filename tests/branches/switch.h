@@ -35,4 +35,22 @@ inline bool runs(int number) noexcept {
   return number != broken;
 }
 
+/// A line of an invariant. It makes a difference when the process ends in it: the mark is made by
+/// what switch.cc does about SIGABRT.
+class Check {
+ public:
+  explicit Check(int number) noexcept : number_(number), before_(running) { running = number; }
+  ~Check() { running = before_; }
+  Check(const Check&) = delete;
+  Check& operator=(const Check&) = delete;
+
+  bool runs() const noexcept { return number_ != broken; }
+
+  static thread_local int running;  ///< in this thread, or 0
+
+ private:
+  const int number_;
+  const int before_;
+};
+
 }  // namespace levee_branches
