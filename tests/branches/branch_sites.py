@@ -215,6 +215,8 @@ class Finder:
             ]
         for begin, end in places:
             for match in CHECK.finditer(text, begin, end):
+                if text.startswith("\\", text.index("\n", match.end()) - 1):
+                    continue  # in the body of a macro: its uses count
                 behind = matching(text, match.end() - 1, "(", ")")
                 behind += text.startswith(";", behind)
                 self._add(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import io
 import json
+import os
 import sys
 import threading
 import types
@@ -67,6 +68,25 @@ def test_runs_that_have_nothing_to_do_with_each_other_are_listed_and_not_merged(
     assert code == 2 and "broken.levee" in one_sentence(err)
 
 
+def test_one_unreadable_run_does_not_keep_the_others_out_of_the_json(make_trace, tmp_path, levee):
+    for name in ("a", "b"):
+        make_trace(tmp_path / f"{name}.levee", "calm")
+    broken = tmp_path / "c\x1b[31m.levee"
+    broken.write_bytes(b"LEV")
+    code, out, err = levee("report", tmp_path, "--json")
+    assert code == levee("report", tmp_path)[0] == 0
+    runs = json.loads(out)["runs"]
+    assert sorted(run["source"]["label"] for run in runs) == ["a", "b"]
+    assert "Run 3: " in one_sentence(err) and "c\\x1b[31m.levee" in err
+    (tmp_path / "b.levee").unlink()
+    code, out, err = levee("report", tmp_path, "--json")
+    assert code == 0 and one_sentence(err)
+    assert [run["source"]["label"] for run in json.loads(out)["runs"]] == ["a"], "still a list"
+    # What was asked for alone is the whole of the question.
+    code, out, err = levee("report", tmp_path, "--json", "--run", 2)
+    assert code == 2 and not out and one_sentence(err)
+
+
 def test_a_port_that_is_used_again_is_another_launch(make_trace, tmp_path, levee):
     for again in (1, 2):
         for rank in range(4):
@@ -94,7 +114,70 @@ def test_no_word_is_broken_in_a_narrow_terminal(traces, tmp_path, levee, width):
 
 
 # Colour, the title of the window, a control of eight bits, a line of its own, letters turned around, markup of rich's.
-HOSTILE = "a\x1b[31m\x1b]0;title\x07\x9b2J\r\n\u202eb\u2028[/bold]"
+HOSTILE = "a\x1b[31m\x1b]0;title\x07\x9b2J\r\n\u202eb\u2028\u2029[/bold]"
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("plain text, 100 %", "plain text, 100 %"),
+        ("caf\u00e9 \u4e2d\u6587 \U0001f600", "caf\u00e9 \u4e2d\u6587 \U0001f600"),
+        ("bytes that are no text \udcff", "bytes that are no text \udcff"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("a\tb\r\nc", "a\\tb\\r\\nc"),
+        ("\x7f\x9b\xa0", "\\x7f\\x9b\xa0"),
+        ("\u200b\u202e\u2066\ufeff", "\\u200b\\u202e\\u2066\\ufeff"),
+        ("\u2028", "\\u2028"),
+        ("\u2029", "\\u2029"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown_as_an_escape(text, shown):
+    from levee import _format
+
+    assert _format.printable(text) == shown
+
+
+def test_a_line_about_levee_commands_no_terminal(capsys, monkeypatch):
+    from levee import errors
+
+    monkeypatch.setattr(errors, "_said", set())
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    errors.say(HOSTILE)
+    err = capsys.readouterr().err
+    assert err.startswith("levee: a\\x1b[31m") and err.removesuffix("\n").isprintable()
+
+
+@pytest.mark.parametrize("part", ["name", "about", "paragraph", "title of a table", "cell"])
+def test_names_in_a_replayed_recording_reach_no_terminal_as_commands(monkeypatch, part):
+    from rich.console import Console
+
+    from levee import _cli_replay, _replay_lab
+    from levee._tables import Grid
+
+    def words(name):
+        return HOSTILE if name == part else "words"
+
+    grid = Grid("column", "other", title=words("title of a table"))
+    grid.add(words("cell"), "1")
+    monkeypatch.setattr(_replay_lab, "about", lambda _: words("about"))
+    monkeypatch.setattr(_replay_lab, "paragraph", lambda _: words("paragraph"))
+    monkeypatch.setattr(_replay_lab, "table", lambda _: grid)
+    replayed = types.SimpleNamespace(recording=types.SimpleNamespace(name=words("name")))
+    for width in (300, 20):
+        text = io.StringIO()
+        _cli_replay._print(Console(file=text, width=width), replayed)
+        printed = text.getvalue().replace("\n", "")
+        assert printed.isprintable(), [c for c in printed if not c.isprintable()]
+        assert "\\x1b[31m" in printed
+
+
+def test_a_recording_with_a_hostile_name_is_replayed_under_it(tmp_path, levee):
+    path = tmp_path / (HOSTILE.replace("/", "") + ".csv")
+    path.write_text("a,1,4096\nf,1\n")
+    code, out, err = levee("replay", path, "--policies", "bound")
+    assert code == 0, err
+    printed = (out + err).replace("\n", "")
+    assert printed.isprintable() and "\\x1b[31m" in printed
 
 
 def test_names_in_a_recording_reach_no_terminal_as_commands(traces):
@@ -196,6 +279,35 @@ def test_missing_and_foreign_files(traces, tmp_path, levee):
             assert code != 0, (command, bad)
             one_sentence(err)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["e.levee", "folder", "x.levee"]
+
+
+@pytest.mark.parametrize("name", ["pipe.levee", "pipe.samples.jsonl"])
+def test_a_pipe_is_told_and_not_waited_for(tmp_path, levee, name):
+    pipe = tmp_path / name
+    os.mkfifo(pipe)
+    out = tmp_path / "out.png"
+    for command in (
+        ("report", pipe),
+        ("report", "--json", pipe),
+        ("timeline", pipe),
+        ("dump", pipe),
+        ("export", "--to", "chrome", pipe),
+        ("compare", pipe, "-o", out),
+        ("replay", pipe),
+    ):
+        code, printed, err = levee(*command, timeout=60)
+        assert code == 2 and not printed, command
+        assert "is no file but a pipe or a device" in one_sentence(err), command
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    code, _, err = levee("report", tmp_path)
+    assert code == 2 and "There is no recording" in one_sentence(err)
+
+
+def test_a_device_is_no_recording(levee):
+    for command in ("report", "dump", "replay"):
+        code, out, err = levee(command, "/dev/zero", timeout=60)
+        assert code == 2 and not out
+        assert "/dev/zero is no file but a pipe or a device" in one_sentence(err)
 
 
 def test_every_truncation_is_survived(traces, tmp_path, levee):

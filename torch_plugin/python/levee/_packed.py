@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from levee._recordings import check_is_file
 from levee.errors import LeveeError
 
 _CHUNK = 1 << 22
@@ -24,8 +25,7 @@ _SMALL = 1 << 28
 def contents(path: str | Path) -> Any:
     """The bytes of a file, as a buffer."""
     path = Path(path)
-    if path.is_dir():
-        raise LeveeError(f"{path} is a folder; name one recording in it.")
+    check_is_file(path)
     try:
         with path.open("rb") as file:
             head = file.read(6)

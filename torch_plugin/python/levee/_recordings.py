@@ -50,13 +50,25 @@ def find(path: str | Path) -> list[Path]:
     return [path]
 
 
-def load(path: str | Path, *, keep_blocks: bool = False, activity: bool = True) -> Any:
-    """Facts of one recording, as `levee._core.Facts`."""
-    path = Path(path)
+def check_is_file(path: Path) -> None:
+    """One sentence where the path names no file that can be read anywhere in it, as all readers do.
+
+    Before anything is opened: opening a pipe waits until somebody writes to it.
+    """
     if not path.exists():
         raise LeveeError(f"There is no file {path}.")
     if path.is_dir():
         raise LeveeError(f"{path} is a folder; name one recording in it.")
+    if not path.is_file():
+        raise LeveeError(
+            f"{path} is no file but a pipe or a device; write what comes from there to a file, and name that."
+        )
+
+
+def load(path: str | Path, *, keep_blocks: bool = False, activity: bool = True) -> Any:
+    """Facts of one recording, as `levee._core.Facts`."""
+    path = Path(path)
+    check_is_file(path)
     if path.name.endswith(SAMPLES_SUFFIXES):
         return load_samples(path)
     facts = core().open_trace(os.fsencode(path), keep_blocks=keep_blocks, activity=activity)

@@ -61,8 +61,9 @@ def _report(options: argparse.Namespace) -> int:
             raise LeveeError(f"--run {options.number}: {there} in {options.recording}.")
         launches = [launches[options.number - 1]]
     if options.json:
-        runs = [_as_json(launch) for launch in launches]
-        json.dump(runs[0] if len(runs) == 1 else {"runs": runs}, sys.stdout, ensure_ascii=False)
+        is_list = len(launches) > 1
+        content = {"runs": _readable_as_json(launches)} if is_list else _as_json(launches[0])
+        json.dump(content, sys.stdout, ensure_ascii=False)
         print()
         return 0
     from rich.console import Console
@@ -80,6 +81,17 @@ def _report(options: argparse.Namespace) -> int:
             console.rule(style="dim")
         printer.run(report, full=options.full)
     return 0
+
+
+def _readable_as_json(launches: list[_launches.Launch]) -> list[Any]:
+    """Those of several runs that can be read. The others are told where they do not get between the JSON."""
+    runs = []
+    for number, launch in enumerate(launches, 1):
+        try:
+            runs.append(_as_json(launch))
+        except LeveeError as error:
+            print(fmt.printable(f"levee: Run {number}: {error}"), file=sys.stderr)
+    return runs
 
 
 def _as_json(launch: _launches.Launch) -> Any:
@@ -167,8 +179,7 @@ def _add_dump(subparsers: Any) -> None:
 def _dump(options: argparse.Namespace) -> int:
     if options.lines < 0:
         raise LeveeError("--lines takes a number that is not negative.")
-    if not options.recording.is_file():
-        raise LeveeError(f"There is no file {options.recording}.")
+    _recordings.check_is_file(options.recording)
     _recordings.core().dump_trace(
         os.fsencode(options.recording),
         sys.stdout.write,

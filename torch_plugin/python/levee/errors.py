@@ -6,6 +6,8 @@ import contextlib
 import os
 import sys
 
+from levee._format import printable
+
 
 class LeveeError(RuntimeError):
     """Something that levee cannot do, as one sentence that says what to do about it."""
@@ -15,11 +17,14 @@ _said: set[str] = set()
 
 
 def say(sentence: str) -> None:
-    """Prints a line about levee, once; under a launcher only the first process of a machine speaks."""
+    """Prints a line about levee, once; under a launcher only the first process of a machine speaks.
+
+    A sentence may hold names of the user's files and values of the environment: nothing of them commands the terminal.
+    """
     if sentence in _said or os.environ.get("LOCAL_RANK", "0") != "0":
         return
     _said.add(sentence)
     # Whoever cannot be told must not be harmed by it either.
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
-            print(f"levee: {sentence}", file=sys.stderr, flush=True)
+            print(f"levee: {printable(sentence)}", file=sys.stderr, flush=True)
