@@ -84,6 +84,13 @@ TEST_F(CApiBreaker, WhatWasGivenBackIsNotUsedAnyMore) {
   refused(LEVEE_NOT_OWNED, [&] { return levee_record_use_on(block, 0, nullptr); });
 }
 
+TEST_F(CApiBreaker, MappedPagesHaveNoBaseAndTheSentenceSaysWhatHas) {
+  void* base = &base;
+  refused(LEVEE_UNSUPPORTED, [&] { return levee_base_allocation(kept, &base, nullptr); });
+  EXPECT_THAT(levee_last_error(), HasSubstr("LEVEE_BACKING=segments"));
+  EXPECT_EQ(base, &base);
+}
+
 TEST_F(CApiBreaker, NullIsRefusedWhereverItIsNoAnswer) {
   refused(LEVEE_INVALID_ARGUMENT, [] { return levee_allocate(0, 1, nullptr, nullptr); });
   refused(LEVEE_INVALID_ARGUMENT, [] { return levee_device_count(nullptr); });

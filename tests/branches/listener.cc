@@ -1,9 +1,11 @@
 // After each test case of a program: its name, its time in milliseconds and the mutants that it
-// reached, as a line of the file that LEVEE_BRANCHES_LOG names.
+// reached, as a line of the file that LEVEE_BRANCHES_LOG names. What was reached outside of all
+// cases (the set-up of a suite) is a line for the cases of the suite together.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>
+#include <string>
 
 #include "tests/branches/switch.h"
 
@@ -13,16 +15,27 @@ class Listener final : public testing::EmptyTestEventListener {
  public:
   explicit Listener(const char* path) : log_(path, std::ios::app) {}
 
+  void OnTestStart(const testing::TestInfo& test) override {
+    for (int number = 1; number <= levee_branches::kMost; ++number) {
+      if (levee_branches::reached[number].load() == 0) continue;
+      tell(std::string(test.test_suite_name()) + ".* 1000");
+      return;
+    }
+  }
   void OnTestEnd(const testing::TestInfo& test) override {
-    log_ << test.test_suite_name() << '.' << test.name() << ' ' << test.result()->elapsed_time();
-    // What was reached before the first case, or between two, counts for the next one.
+    tell(std::string(test.test_suite_name()) + '.' + test.name() + ' ' +
+         std::to_string(test.result()->elapsed_time()));
+  }
+
+ private:
+  void tell(const std::string& about) {
+    log_ << about;
     for (int number = 1; number <= levee_branches::kMost; ++number) {
       if (levee_branches::reached[number].exchange(0) != 0) log_ << ' ' << number;
     }
     log_ << std::endl;
   }
 
- private:
   std::ofstream log_;
 };
 

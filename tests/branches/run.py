@@ -29,6 +29,8 @@ import time
 from branch_programs import HERE, ROOT, Folder, Program
 
 SIMGPU = ["tools/simgpu/run", "--gpu", "8GiB,count=2", "--judge", "count", "--"]
+ONE_SIMGPU = ["tools/simgpu/run", "--gpu", "4GiB", "--judge", "count", "--"]
+WITH_RUNTIME = "tests/unit/c_api/process_runtime_test"
 
 # What tests a folder.
 PROGRAMS = {
@@ -58,8 +60,10 @@ PROGRAMS = {
     "allocator/c_api": [
         Program("tests/unit/c_api/config_reader_test"),
         Program("tests/unit/c_api/process_runtime_test"),
-        # It is linked to the shared library, which keeps to itself what the file with switches needs.
-        Program("tests/unit/c_api/c_abi_test", libraries_of="tests/unit/c_api/process_runtime_test"),
+        # They are linked to the shared library, which keeps to itself what a file with switches needs.
+        Program("tests/unit/c_api/c_abi_test", libraries_of=WITH_RUNTIME),
+        Program("tests/abi/c_api_breaker_test", prefix=ONE_SIMGPU, libraries_of=WITH_RUNTIME),
+        Program("tests/abi/c_api_calls_test", prefix=SIMGPU, libraries_of=WITH_RUNTIME),
     ],
     "bench/replay/generators": [
         Program("tests/unit/replay/replay_test"),

@@ -115,6 +115,8 @@ TEST(SetOption, RefusesABadValueWithWhatWouldBeAcceptedAndChangesNothing) {
       {"guard_windows", "2.5", "from 1 to"},
       {"guard_windows", "1000001", "from 1 to"},
       {"slack", "nan", "from 0 to 1"},
+      {"slack", "-0", "from 0 to 1"},
+      {"slack", "", "from 0 to 1"},
       {"predict", "maybe", "0 or 1"},
       {"memory_fraction", "0", "above 0"},
       {"memory_fraction", "1.5", "up to 1"},
@@ -127,6 +129,11 @@ TEST(SetOption, RefusesABadValueWithWhatWouldBeAcceptedAndChangesNothing) {
     EXPECT_THAT(sentence, HasSubstr(each.name));
     EXPECT_EQ(option_text(config, each.name), option_text(Config{}, each.name));
   }
+}
+
+TEST(OptionText, IsEmptyForWhatIsNoOption) {
+  EXPECT_EQ(option_text(Config{}, "colour"), "");
+  EXPECT_EQ(option_text(Config{}, ""), "");
 }
 
 TEST(SetOption, NamesTheOptionThatWasProbablyMeant) {
@@ -178,6 +185,10 @@ TEST(LaunchRank, IsWhatTheLauncherSays) {
   EXPECT_EQ(launch_rank_from_environment().launch, "");
   const ScopedVariable slurm("SLURM_PROCID", "9");
   EXPECT_EQ(launch_rank_from_environment().rank, 9);
+  for (const char* no_rank : {"-4", "3rd", "", "99999999999"}) {
+    const ScopedVariable rank("RANK", no_rank);
+    EXPECT_EQ(launch_rank_from_environment().rank, 9) << no_rank;
+  }
   const ScopedVariable rank("RANK", "3");
   const ScopedVariable local("LOCAL_RANK", "three");
   const ScopedVariable world("WORLD_SIZE", "8");

@@ -1,4 +1,5 @@
 #include "allocator/c_api/process_runtime.h"
+#include "allocator/c_api/real_parts.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,7 +69,9 @@ class FakeRecording final : public Recording {
     *why = "no CUPTI here";
     return {StatusCode::kUnsupported, 0};
   }
-  void stop_kernels() override {}
+  void stop_kernels() override { ++stops; }
+
+  static inline int stops = 0;
 
  private:
   FakeRecorder& recorder_;
@@ -140,6 +143,45 @@ TEST_F(ProcessRuntimeTest, PassesOnThatADeviceCannotBeOpenedAndTriesAgain) {
   EXPECT_EQ(runtime.allocator(DeviceId{0}).code(), StatusCode::kInternal);
   refuse_devices_ = false;
   EXPECT_TRUE(runtime.allocator(DeviceId{0}).ok());
+}
+
+TEST_F(ProcessRuntimeTest, PassesOnThatAnAllocatorCannotBeMadeAndTriesAgain) {
+  ProcessRuntime::Parts refusing = parts();
+  bool refuses = true;
+  refusing.make_allocator = [&](device::Device& device, const Config& config,
+                                record::Recorder* recorder) -> Result<std::unique_ptr<Allocator>> {
+    if (refuses) return StatusCode::kInvalidArgument;
+    return core::make_allocator(device, config, recorder);
+  };
+  ProcessRuntime& runtime = leaked({}, std::move(refusing));
+  EXPECT_EQ(runtime.allocator(DeviceId{0}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(runtime.existing_allocator(DeviceId{0}), nullptr);
+  refuses = false;
+  EXPECT_TRUE(runtime.allocator(DeviceId{0}).ok());
+}
+
+TEST_F(ProcessRuntimeTest, KernelsAreStoppedByTheRecordingThatIsOpen) {
+  FakeRecording::stops = 0;
+  ProcessRuntime& runtime = leaked({}, parts());
+  runtime.stop_kernels();
+  EXPECT_EQ(FakeRecording::stops, 0) << "nothing was recorded yet";
+  std::string why;
+  EXPECT_EQ(runtime.start_kernels(&why).code, StatusCode::kUnsupported);
+  EXPECT_EQ(why, "no CUPTI here");
+  runtime.stop_kernels();
+  EXPECT_EQ(FakeRecording::stops, 1);
+}
+
+// Whether CUPTI is there depends on the machine; an answer that is no failure has no sentence.
+TEST_F(ProcessRuntimeTest, TheRealRecordingSaysWhyKernelsAreNotTimed) {
+  Config config;
+  config.trace_path = testing::TempDir();
+  const std::unique_ptr<Recording> recording = real_parts().open_recording(config);
+  recording->stop_kernels();  // nothing to stop
+  std::string why;
+  const Status status = recording->start_kernels(&why);
+  EXPECT_EQ(status.ok(), why.empty()) << why;
+  recording->stop_kernels();
 }
 
 TEST_F(ProcessRuntimeTest, FindsTheOwnerOfAnAddressAmongItsDevices) {
