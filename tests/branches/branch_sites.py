@@ -1,9 +1,9 @@
 """Where the error branches of a C++ file are, and the file's text with a switch in each.
 
 A branch is an `if`, or the condition of a `?:`, that speaks of a failure (`!x.ok()`, a null pointer, a status code), or
-an `if` that leaves its function with one (`return std::nullopt`, `return fail(...)`). It is broken in two ways, and what
-it does about the failure in a third; a line of an invariant, which is a LEVEE_CHECK in a function called `validate` or in
-a file of that name, in a fourth:
+an `if` that leaves its function with one (`return std::nullopt`, `return fail(...)`). It is broken in two ways, and
+what it does about the failure in a third; a line of an invariant, which is a LEVEE_CHECK in a function called
+`validate` or in a file of that name, in a fourth:
 
     ignored   the condition is evaluated and then false: a failure goes by unseen
     always    the condition is evaluated and then true: shows that the way without a failure is tested
@@ -24,8 +24,9 @@ FAILURE = re.compile(
 )
 # How a body leaves with a failure.
 EXIT = re.compile(
-    r"(throw\b|return (std::nullopt|nullptr;|false;|malformed\(|miss\(|bad_value\(|last_error\("
-    r"|(\w+\.)?(refuse|fail(ed)?(_foreign)?)\(|(Status|StatusCode|Attempt)\b(?!\{\})|\{StatusCode|(device::)?to_status\())"
+    r"throw\b|return (std::nullopt|nullptr;|false;|malformed\(|miss\(|bad_value\(|last_error\("
+    r"|(\w+\.)?(refuse|fail(ed)?(_foreign)?)\(|(Status|StatusCode|Attempt)\b(?!\{\})|\{StatusCode"
+    r"|(device::)?to_status\()"
 )
 # A line of an invariant; LEVEE_FIELD is what core/validate.cc calls one for each of several counts.
 CHECK = re.compile(r"^[ \t]*(?:\} )?(?:(?:if|for) \(.*\) )?(LEVEE_(?:CHECK\w*|FIELD)\()", re.M)

@@ -120,6 +120,63 @@ TEST(EventBlock, EveryCutAndEveryFlippedByteIsHandledWithoutHarm) {
   }
 }
 
+// The table of threads of a block of two events, put together by hand in front of what was encoded.
+TEST(EventBlock, ThreadsThatNoBlockHasAreRefused) {
+  std::vector<StagedEvent> events(2);
+  events[0].key = events[1].key = 5;
+  events[0].event.time_ns = events[1].event.time_ns = 5;
+  events[1].sequence = 1;
+  EventEncoder encoder;
+  ByteWriter body;
+  encoder.encode(events, body);
+  const Frame frame = frame_of(encoder, events.size());
+  ByteReader reader(body.bytes());
+  ASSERT_EQ(reader.take_varint(), 1U);
+  const std::uint64_t index = reader.take_varint();
+  const std::uint64_t sequence = reader.take_varint();
+  const std::uint64_t key = reader.take_varint();
+  const auto columns = body.bytes().last(reader.left());
+  const auto is_read = [&](std::uint64_t count, std::uint64_t first_index,
+                           std::uint64_t first_key) {
+    ByteWriter out;
+    out.put_varint(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      out.put_varint(i == 0 ? first_index : index + i);
+      out.put_varint(sequence);
+      out.put_varint(i == 0 ? first_key : key);
+    }
+    std::vector<std::uint8_t> bytes(out.bytes().begin(), out.bytes().end());
+    bytes.insert(bytes.end(), columns.begin(), columns.end());
+    EventDecoder decoder;
+    std::vector<StagedEvent> back;
+    return decoder.decode(frame, bytes, back);
+  };
+  EXPECT_TRUE(is_read(1, index, key));
+  EXPECT_TRUE(is_read(2, index, key));
+  EXPECT_FALSE(is_read(0, index, key));
+  EXPECT_FALSE(is_read(3, index, key)) << "more threads than events";
+  EXPECT_FALSE(is_read(1, index + (std::uint64_t{1} << 32), key));
+  EXPECT_FALSE(is_read(1, index, std::uint64_t{1} << 63)) << "before the block's first time";
+}
+
+TEST(EventBlock, ASummaryWhoseExtremesContradictEachOtherIsRefused) {
+  // One device with one bin; of each series the least, what the most lies above it, and the last.
+  const auto is_read = [](std::uint64_t above, std::uint64_t last) {
+    ByteWriter out;
+    for (const std::uint64_t one : {1UL, 0UL, 1UL, 9UL, 9UL, 9UL, 1UL, 0UL}) out.put_varint(one);
+    for (int series = 0; series < 3; ++series) {
+      out.put_zigzag(0);
+      out.put_varint(above);
+      out.put_varint(last);
+    }
+    std::vector<DeviceSummary> summaries;
+    return decode_summary(Frame{}, out.bytes(), summaries);
+  };
+  EXPECT_TRUE(is_read(5, 5));
+  EXPECT_FALSE(is_read(5, 6)) << "the last is above the most";
+  EXPECT_FALSE(is_read(UINT64_MAX, 0)) << "the most runs over";
+}
+
 TEST(EventBlock, SummaryHoldsTheExtremesOfEveryBin) {
   EventProgram program(7, Shape{.threads = 2});
   StateTracker before;

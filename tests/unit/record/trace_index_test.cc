@@ -1,6 +1,15 @@
 #include "allocator/record/trace_index.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "allocator/record/byte_coding.h"
 #include "allocator/record/crc32c.h"
@@ -97,6 +106,96 @@ TEST(TraceIndex, ABlockOfAnUnknownTypeIsListedAndHarmsNothing) {
   at = file.put(0, at, static_cast<BlockType>(77), 0, 1);
   file.put(0, at, BlockType::kEvents, 0, 2);
   EXPECT_EQ(file.numbers(), (std::vector<std::uint64_t>{0, 1, 2}));
+}
+
+TEST(TraceIndex, WhatIsLeftOfABlockAtTheEndIsCounted) {
+  HandMade file;
+  std::uint64_t at = file.put(0, 0, BlockType::kChapter, 0, 0);
+  file.put(0, at, BlockType::kEvents, 0, 1);
+  file.bytes.resize(4096 + at + 20);
+  EXPECT_EQ(file.numbers(), (std::vector<std::uint64_t>{0}));
+  EXPECT_EQ(file.index->unread_bytes(), 20U);
+  file.bytes.resize(4096 + at);
+  EXPECT_EQ(file.numbers(), (std::vector<std::uint64_t>{0}));
+  EXPECT_EQ(file.index->unread_bytes(), 0U);
+}
+
+/// A file whose reads fail once `is_gone`: a network's file system lost it.
+class LosingSource final : public ByteSource {
+ public:
+  LosingSource(std::span<const std::uint8_t> bytes, const bool& is_gone, std::size_t most)
+      : bytes_(ByteSource::of_bytes(bytes)), is_gone_(is_gone), most_(most) {}
+  std::uint64_t size() const override { return bytes_->size(); }
+  bool read(std::uint64_t offset, std::span<std::uint8_t> out) const override {
+    if (is_gone_ && out.size() <= most_) return false;
+    return bytes_->read(offset, out);
+  }
+
+ private:
+  std::unique_ptr<ByteSource> bytes_;
+  const bool& is_gone_;
+  std::size_t most_;
+};
+
+TEST(TraceIndex, PartsThatCannotBeReadAreDamage) {
+  HandMade file;
+  file.put(0, 0, BlockType::kChapter, 0, 0);
+  bool is_gone = false;
+  const auto build = [&](std::size_t most) {
+    std::string why;
+    return TraceIndex::build(std::make_unique<LosingSource>(file.bytes, is_gone, most), &why);
+  };
+  const auto index = build(SIZE_MAX);
+  ASSERT_EQ(index->blocks().size(), 1U);
+  std::vector<std::uint8_t> body;
+  EXPECT_TRUE(index->read_body(index->blocks()[0], body));
+  is_gone = true;
+  EXPECT_FALSE(index->read_body(index->blocks()[0], body));
+  EXPECT_FALSE(index->read_summary(index->blocks()[0], body));
+  // The frames can be read, which are larger than this block's parts, and those cannot.
+  const std::size_t parts = index->blocks()[0].frame.body_bytes;
+  ASSERT_LT(parts, kFrameBytes);
+  const auto damaged = build(parts);
+  EXPECT_TRUE(damaged->blocks().empty());
+  EXPECT_EQ(damaged->damaged_blocks(), 1U);
+}
+
+TEST(ByteSource, WhatIsNotAllThereIsNotRead) {
+  const std::vector<std::uint8_t> bytes{1, 2, 3};
+  std::vector<std::uint8_t> out(2);
+  const auto memory = ByteSource::of_bytes(bytes);
+  EXPECT_TRUE(memory->read(1, out));
+  EXPECT_FALSE(memory->read(2, out));
+  EXPECT_FALSE(memory->read(4, out));
+  EXPECT_FALSE(memory->read(UINT64_MAX, out));
+  const std::string path = testing::TempDir() + "levee_byte_source_" + std::to_string(::getpid());
+  std::ofstream(path) << "abc";
+  std::string why;
+  const auto file = ByteSource::of_file(path, &why);
+  ASSERT_NE(file, nullptr) << why;
+  EXPECT_TRUE(file->read(1, out));
+  EXPECT_EQ(out, (std::vector<std::uint8_t>{'b', 'c'}));
+  EXPECT_FALSE(file->read(2, out));
+  ASSERT_EQ(::truncate(path.c_str(), 1), 0) << "another process cut it short meanwhile";
+  EXPECT_FALSE(file->read(1, out));
+  ::unlink(path.c_str());
+}
+
+TEST(Frame, SizesThatNobodyWritesAreRefused) {
+  const auto is_read = [](const Frame& frame) {
+    std::array<std::uint8_t, kFrameBytes> bytes{};
+    encode_frame(frame, bytes.data());
+    return decode_frame(bytes).has_value();
+  };
+  EXPECT_TRUE(is_read({}));
+  constexpr std::uint32_t kHuge = UINT32_MAX;
+  Frame frame;
+  for (std::uint32_t* size :
+       {&frame.event_count, &frame.raw_bytes, &frame.summary_bytes, &frame.body_bytes}) {
+    *size = kHuge;
+    EXPECT_FALSE(is_read(frame));
+    *size = 0;
+  }
 }
 
 }  // namespace

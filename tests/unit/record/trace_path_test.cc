@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -79,13 +80,45 @@ TEST_F(TracePathTest, AnExistingFileIsNeverOverwritten) {
   EXPECT_EQ(open("new/deep/run").path, "new/deep/run-2");
 }
 
+/// The environment's folder for temporary files, for as long as it lives.
+class ScopedTemporaryFolder {
+ public:
+  explicit ScopedTemporaryFolder(const std::string& folder) {
+    if (const char* now = std::getenv("TMPDIR"); now != nullptr) kept_ = now;
+    ::setenv("TMPDIR", folder.c_str(), 1);
+  }
+  ~ScopedTemporaryFolder() {
+    if (kept_.empty()) {
+      ::unsetenv("TMPDIR");
+    } else {
+      ::setenv("TMPDIR", kept_.c_str(), 1);
+    }
+  }
+  ScopedTemporaryFolder(const ScopedTemporaryFolder&) = delete;
+  ScopedTemporaryFolder& operator=(const ScopedTemporaryFolder&) = delete;
+
+ private:
+  std::string kept_;
+};
+
 TEST_F(TracePathTest, WhereNothingCanBeWrittenTheTemporaryFolderIs) {
   std::ofstream("levee_traces") << "in the way";
+  fs::create_directory("temporary");
+  const ScopedTemporaryFolder folder(fs::absolute("temporary"));
   const OpenedTrace opened = open("");
   ASSERT_GE(opened.file, 0);
-  EXPECT_THAT(opened.path, ::testing::HasSubstr("levee_traces-" + std::to_string(::getuid()) +
-                                                "/train-node_7-42"));
+  EXPECT_THAT(opened.path, ::testing::HasSubstr("temporary/levee_traces-" +
+                                                std::to_string(::getuid()) + "/train-node_7-42"));
   EXPECT_THAT(opened.notice, ::testing::HasSubstr("recording to " + opened.path + " instead."));
+}
+
+TEST_F(TracePathTest, ATemporaryFolderThatIsNotThereIsNotUsed) {
+  std::ofstream("levee_traces") << "in the way";
+  const ScopedTemporaryFolder folder("/nowhere/at/all");
+  const std::string program = "test_" + std::to_string(::getpid());
+  const OpenedTrace opened = open_trace_file("", {program, "node", 42, -1});
+  ASSERT_GE(opened.file, 0) << opened.why;
+  EXPECT_THAT(opened.path, ::testing::StartsWith("/tmp/levee_traces-"));
   fs::remove(opened.path);
 }
 

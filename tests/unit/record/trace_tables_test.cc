@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+
 namespace levee::record {
 namespace {
 
@@ -41,6 +46,123 @@ TEST(FileHead, ComesBackWhateverItsTextsHold) {
   EXPECT_TRUE(back->header.is_modelled());
   EXPECT_GT(back->header.config.size(), 100'000U) << "cut, since no setting is that long";
   EXPECT_EQ(back->layout.slot_count, SlotLayout::for_cap(5_GiB).slot_count);
+}
+
+// What lies behind the bytes that were given is not part of them, whatever it holds.
+TEST(FileHead, OneThatIsCutOffOrDamagedIsToldApart) {
+  TraceHeader header;
+  header.program = "train.py";
+  const auto whole = encode_file_head(header, SlotLayout{});
+  const auto refusal_of = [](std::span<const std::uint8_t> bytes) {
+    std::string why;
+    EXPECT_FALSE(decode_file_head(bytes, &why)) << bytes.size();
+    return why;
+  };
+  for (const auto behind : {std::uint8_t{0x00}, std::uint8_t{0xAA}}) {
+    for (const std::size_t length : {8UL, kFileHeadBytes - 1, kFileHeadBytes, kFileHeadBytes + 5}) {
+      auto cut = whole;
+      std::fill(cut.begin() + static_cast<std::ptrdiff_t>(length), cut.end(), behind);
+      EXPECT_EQ(refusal_of(std::span(cut).first(length)),
+                "is cut off within its header, so that nothing of it can be read");
+    }
+  }
+  for (const std::size_t at : {20UL, kFileHeadBytes + 2}) {
+    auto damaged = whole;
+    damaged[at] ^= 1;
+    EXPECT_EQ(refusal_of(damaged), "has a damaged header, so that nothing of it can be read");
+  }
+}
+
+/// An entry of the definitions with the tag of `like` and other fields.
+template <typename Definition>
+bool reads(const Definition& like, const ByteWriter& fields) {
+  ByteWriter out;
+  put_definition(like, out);
+  ByteWriter entry;
+  entry.put_varint(out.bytes()[0]);
+  entry.put_text({reinterpret_cast<const char*>(fields.bytes().data()), fields.size()});
+  Ignore told;
+  const bool read = visit_definitions(entry.bytes(), told);
+  EXPECT_EQ(told.count, read ? 1 : 0);
+  return read;
+}
+
+TEST(Definitions, NumbersThatNobodyWritesAreRefused) {
+  constexpr std::uint64_t kHuge = std::uint64_t{1} << 62;
+  const auto fields = [](std::uint64_t first, std::uint64_t second, std::uint64_t third) {
+    ByteWriter out;
+    out.put_varint(first);
+    out.put_varint(second);
+    out.put_varint(third);
+    return out;
+  };
+  const auto named = [](std::uint64_t first, std::uint64_t second) {
+    ByteWriter out;
+    out.put_varint(first);
+    out.put_varint(second);
+    out.put_text("name");
+    return out;
+  };
+  EXPECT_TRUE(reads(TraceContext{}, named(1, 2)));
+  EXPECT_FALSE(reads(TraceContext{}, named(kHuge + 1, 2)));
+  EXPECT_FALSE(reads(TraceContext{}, named(1, 256)));
+  EXPECT_TRUE(reads(TraceThread{}, named(1, 2)));
+  EXPECT_FALSE(reads(TraceThread{}, named(kHuge, 2)));
+  EXPECT_TRUE(reads(TraceDevice{}, named(1, 2)));
+  EXPECT_FALSE(reads(TraceDevice{}, named(kHuge, 2)));
+  EXPECT_TRUE(reads(TracePool{}, fields(1, 2, 3)));
+  EXPECT_FALSE(reads(TracePool{}, fields(kHuge, 2, 3)));
+}
+
+TEST(Keyframe, NumbersThatNobodyWritesAreRefused) {
+  constexpr std::uint64_t kHuge = std::uint64_t{1} << 62;
+  struct Numbers {
+    std::uint64_t device = 2;  // zigzag: 1
+    std::uint64_t thread = 1;
+    std::uint64_t phase = 1;
+    std::uint64_t requested = 512;
+    std::uint64_t rounding = 0;
+    std::uint64_t lane = 1;
+    std::uint64_t pool = 1;
+    std::uint64_t context = 1;
+  };
+  const auto is_read = [](const Numbers& n) {
+    ByteWriter out;
+    for (const std::uint64_t one : {0UL, 0UL, 2UL, 3UL, 1UL}) out.put_varint(one);
+    out.put_varint(n.device);
+    for (const std::uint64_t one : {9UL, 8UL, 8UL, 8UL, 0UL, 1UL, 1UL}) out.put_varint(one);
+    for (const std::uint64_t one : {n.thread, n.phase, std::uint64_t{0}}) out.put_varint(one);
+    for (const std::uint64_t one : {1UL, 1UL, 4096UL}) out.put_varint(one);
+    for (const std::uint64_t one : {n.requested, n.rounding, n.lane, n.pool, n.context}) {
+      out.put_varint(one);
+    }
+    for (const std::uint64_t one : {0UL, 0UL}) out.put_varint(one);
+    Keyframe keyframe;
+    return take_keyframe(out.bytes(), keyframe);
+  };
+  EXPECT_TRUE(is_read({}));
+  EXPECT_FALSE(is_read({.device = kHuge}));
+  EXPECT_FALSE(is_read({.thread = kHuge}));
+  EXPECT_FALSE(is_read({.phase = kHuge}));
+  EXPECT_FALSE(is_read({.requested = kHuge}));
+  EXPECT_FALSE(is_read({.rounding = kHuge}));
+  EXPECT_FALSE(is_read({.lane = kHuge}));
+  EXPECT_FALSE(is_read({.pool = kHuge}));
+  EXPECT_FALSE(is_read({.context = kHuge}));
+}
+
+TEST(EndRecord, AnEndThatNobodyWritesIsRefused) {
+  const auto is_read = [](std::uint64_t ending) {
+    ByteWriter out;
+    out.put_varint(ending);
+    out.put_text("why");
+    out.put_varint(1);
+    out.put_varint(2);
+    EndRecord end;
+    return take_end(out.bytes(), end);
+  };
+  EXPECT_TRUE(is_read(0));
+  EXPECT_FALSE(is_read(256));
 }
 
 TEST(Definitions, AnUnknownEntryIsSkippedAndAMalformedOneEndsReading) {
