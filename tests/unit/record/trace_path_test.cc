@@ -104,7 +104,7 @@ class ScopedTemporaryFolder {
 TEST_F(TracePathTest, WhereNothingCanBeWrittenTheTemporaryFolderIs) {
   std::ofstream("levee_traces") << "in the way";
   fs::create_directory("temporary");
-  const ScopedTemporaryFolder folder(fs::absolute("temporary"));
+  const ScopedTemporaryFolder there(fs::absolute("temporary"));
   const OpenedTrace opened = open("");
   ASSERT_GE(opened.file, 0);
   EXPECT_THAT(opened.path, ::testing::HasSubstr("temporary/levee_traces-" +
@@ -114,7 +114,7 @@ TEST_F(TracePathTest, WhereNothingCanBeWrittenTheTemporaryFolderIs) {
 
 TEST_F(TracePathTest, ATemporaryFolderThatIsNotThereIsNotUsed) {
   std::ofstream("levee_traces") << "in the way";
-  const ScopedTemporaryFolder folder("/nowhere/at/all");
+  const ScopedTemporaryFolder there("/nowhere/at/all");
   const std::string program = "test_" + std::to_string(::getpid());
   const OpenedTrace opened = open_trace_file("", {program, "node", 42, -1});
   ASSERT_GE(opened.file, 0) << opened.why;
