@@ -134,6 +134,7 @@ bool SlowPath::take_rung(PoolGuard& guard, const Request& request, LadderRung ru
         GrowthUnlocked without(state_.growth_mutex);
         freed = hooks->free_memory();
       }
+      visits_at_look_ = 0;  // what is known of it now may be another request's look
       // What was given back may wait for other streams in its turn.
       if (freed && may_wait()) wait_for_own_events(guard);
       return freed;

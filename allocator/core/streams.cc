@@ -221,7 +221,6 @@ Status StreamTable::poll(StreamIndex index, int most) {
 
 void StreamTable::set_complete(Stamp stamp) {
   Stream& stream = streams_[stamp.stream().value];
-  if (stamp.stream() == kUnknownStream) unknown_is_used_ = false;
   stream.completed = std::max(stream.completed, stamp.epoch());
   while (!stream.closed.empty() && stream.closed.front().epoch <= stream.completed) {
     // What the stream had waited for before the event is complete as well.

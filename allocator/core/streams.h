@@ -65,13 +65,13 @@ class StreamTable {
   bool is_of_a_thread(StreamIndex stream) const { return streams_[stream.value].thread != 0; }
   std::uint32_t count() const { return static_cast<std::uint32_t>(streams_.size()); }
   /// Whether memory can have been used by more than one stream.
-  bool has_several() const { return streams_.size() > 2 || unknown_is_used_; }
+  bool has_several() const { return streams_.size() > 2 || is_unknown_pending(); }
   /// Stamp for memory that unseen streams may use until now.
   Stamp stamp_unknown() {
-    unknown_is_used_ = true;
-    return stamp_now(kUnknownStream);
+    unknown_ = stamp_now(kUnknownStream);
+    return unknown_;
   }
-  bool is_unknown_pending() const { return unknown_is_used_; }
+  bool is_unknown_pending() const { return !is_complete(unknown_); }
   /// Number that the recorder gave the stream; set by the owner.
   LaneId lane(StreamIndex stream) const { return streams_[stream.value].lane; }
   void set_lane(StreamIndex stream, LaneId lane) { streams_[stream.value].lane = lane; }
@@ -182,7 +182,7 @@ class StreamTable {
   StreamIndex last_;
   StreamId last_key_;  // its key
   StreamIndex main_{1};
-  bool unknown_is_used_ = false;  // its open epoch has stamps
+  Stamp unknown_{kUnknownStream, 0};  // the latest that was given; a fence may be on its way
   std::int64_t record_count_ = 0;
   std::int64_t wait_count_ = 0;
 };

@@ -104,6 +104,16 @@ TEST_F(StreamsTest, ACapturingStreamIsLeftAlone) {
   EXPECT_FALSE(table_.any_capturing());
 }
 
+// While the host waits for the device the lock is open, and a second graph's pool may be released.
+TEST_F(StreamsTest, AFenceDoesNotCoverWhatTheUnknownStreamWasGivenSince) {
+  table_.stamp_unknown();
+  const std::vector<Stamp> through = table_.fence();
+  const Stamp since = table_.stamp_unknown();
+  for (Stamp stamp : through) table_.set_complete(stamp);
+  EXPECT_TRUE(table_.is_unknown_pending());
+  EXPECT_TRUE(table_.must_wait(index_[0], since));
+}
+
 TEST_F(StreamsTest, TheUnknownStreamIsDoneOnlyByAFence) {
   const Stamp stamp = table_.stamp_unknown();
   EXPECT_TRUE(table_.must_wait(index_[0], stamp));
