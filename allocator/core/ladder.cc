@@ -128,13 +128,14 @@ bool SlowPath::take_rung(PoolGuard& guard, const Request& request, LadderRung ru
       const std::shared_ptr<const AllocatorHooks> hooks = state_.hooks;
       if (!hooks->free_memory) return false;
       bool freed = false;
+      const std::uint64_t looked_at = visits_at_look_;
       {
         // No lock of ours may be held: the callback frees blocks.
         Unlocked window(guard);
         GrowthUnlocked without(state_.growth_mutex);
         freed = hooks->free_memory();
       }
-      visits_at_look_ = 0;  // what is known of it now may be another request's look
+      visits_at_look_ = looked_at;  // another request may have been served meanwhile
       // What was given back may wait for other streams in its turn.
       if (freed && may_wait()) wait_for_own_events(guard);
       return freed;
