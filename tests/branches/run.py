@@ -50,6 +50,8 @@ PROGRAMS = {
     ],
     "allocator/activity": [
         Program("tests/unit/activity/activity_test"),
+        # A process that has CUPTI on its library path.
+        Program("tests/abi/c_api_calls_test", prefix=SIMGPU, libraries_of=WITH_RUNTIME),
     ],
     "allocator/analysis": [
         Program("tests/unit/analysis/analysis_test"),

@@ -148,6 +148,7 @@ CUptiResult cuptiGetTimestamp(std::uint64_t* timestamp) {
 }
 
 CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
+  if (result == CUPTI_ERROR_UNKNOWN) return CUPTI_ERROR_INVALID_PARAMETER;
   *text =
       result == CUPTI_ERROR_NOT_INITIALIZED ? "CUPTI_ERROR_NOT_INITIALIZED" : "CUPTI_ERROR_SOME";
   return CUPTI_SUCCESS;

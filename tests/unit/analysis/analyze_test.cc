@@ -324,5 +324,33 @@ TEST(Steps, MarksAtTheBeginningLeaveSetUpOutside) {
   EXPECT_EQ(facts.steps[0].memory_calls, 0U);
 }
 
+TEST(Analyze, AFailedDriverCallIsCountedAndMovesNoBytes) {
+  TraceBuilder trace;
+  trace.at(1_us).create(64_MiB).driver(DriverCall::kMap, 2_us, 2_MiB).after(5_us);
+  trace.emit(EventKind::kDriverCall, 250, 2,
+             static_cast<std::uint16_t>(DriverCall::kMap) | kDriverCallFailed);
+  const TraceFacts facts = analyze(trace);
+  EXPECT_EQ(facts.driver.failed, 1U);
+  EXPECT_EQ(facts.devices[0].driver.failed, 1U);
+  ASSERT_EQ(facts.driver_calls.size(), 2U);
+  EXPECT_FALSE(facts.driver_calls[0].failed);
+  EXPECT_EQ(facts.driver_calls[0].bytes, (2_MiB).value);
+  EXPECT_TRUE(facts.driver_calls[1].failed);
+  EXPECT_EQ(facts.driver_calls[1].bytes, 0U) << "its second number is CUDA's error";
+}
+
+TEST(Facts, AThreadThatTheRecordDoesNotNameHasItsNumber) {
+  TraceBuilder trace;
+  const std::uint32_t nameless = trace.thread("");
+  trace.at(1_us).create(64_MiB).on_thread(nameless).alloc(0x10, 512_B);
+  const TraceFacts facts = analyze(trace);
+  EXPECT_EQ(facts.thread_name(0), "main");
+  EXPECT_EQ(facts.os_thread(0), 100U);
+  EXPECT_EQ(facts.thread_name(nameless), "thread 101");
+  EXPECT_EQ(facts.os_thread(nameless), 101U);
+  EXPECT_EQ(facts.thread_name(55), "thread #55");
+  EXPECT_EQ(facts.os_thread(55), 55U);
+}
+
 }  // namespace
 }  // namespace levee::analysis

@@ -70,6 +70,28 @@ TEST(Explain, AdviceFollowsTheRungThatHelped) {
   EXPECT_THAT(advice_for(LadderRung::kCachedHandles), HasSubstr("smaller batch"));
 }
 
+TEST(Explain, AdviceFollowsTheRungThatHelpedMostWhateverCameAfterIt) {
+  TraceBuilder trace;
+  trace.at(1_us).create(64_MiB).alloc(0x4000'0000, 60_MiB);
+  trace.at(12_ms).emergency(EmergencyCause::kDeviceFull, 6_MiB, 64_MiB);
+  trace.rung(LadderRung::kOwnEvents, 8_MiB, 12_us);
+  trace.rung(LadderRung::kCallbacks, 2_MiB, 12_us);
+  trace.rung(LadderRung::kFragments, 0_MiB, 12_us);
+  trace.at(16_ms).emergency_end(true, 64_MiB, 4_ms);
+  const TraceFacts facts = analyze(trace);
+  EXPECT_THAT(explain(facts, facts.emergencies[0]).advice, HasSubstr("record_stream"));
+}
+
+TEST(Explain, ARequestThatIsRefusedThoughEnoughIsFreeHasPinsToLookFor) {
+  TraceBuilder trace;
+  trace.at(1_us).create(64_MiB).alloc(0x4000'0000, 30_MiB);
+  trace.at(12_ms).emergency(EmergencyCause::kDeviceFull, 6_MiB, 64_MiB);
+  trace.at(16_ms).emergency_end(false, 64_MiB, 4_ms);
+  const TraceFacts facts = analyze(trace);
+  EXPECT_THAT(explain(facts, facts.emergencies[0]).advice,
+              HasSubstr("34.0 MiB were free, but not in one usable piece"));
+}
+
 TEST(Explain, RefusedRequestsSayHowMuchIsMissing) {
   const TraceFacts facts =
       one_emergency(EmergencyCause::kDeviceFull, LadderRung::kOutOfMemory, false);

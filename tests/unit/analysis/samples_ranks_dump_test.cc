@@ -83,6 +83,7 @@ TEST(Dump, OneLineAnEventWithNamesAndExactNumbers) {
   trace.at(1'500_us).alloc(0x1000, 4_KiB, Bytes{4000}, pool);
   trace.at(2'000_ms).emit(EventKind::kDriverCall, 250, 2,
                           static_cast<std::uint16_t>(DriverCall::kMap) | kDriverCallFailed);
+  trace.driver(DriverCall::kMap, Nanos{250}, 2_MiB).driver(DriverCall::kUnmap, Nanos{9});
   std::string text;
   DumpOptions options;
   options.header = false;
@@ -90,14 +91,16 @@ TEST(Dump, OneLineAnEventWithNamesAndExactNumbers) {
     text += part;
     return true;
   });
-  EXPECT_EQ(lines, 4U);
+  EXPECT_EQ(lines, 6U);
   EXPECT_EQ(
       text,
       "+0.000001000 main phase_push \"a \\\"phase\\\"\\nwith a line\\x1b\\xc2\\x9b\xC2\xA7\"\n"
       "+0.000001000 main step_mark step=4\n"
       "+0.001500000 main alloc addr=0x1000 bytes=4096 requested=4000 device=0 stream=0x0 "
       "pool=(0,3)\n"
-      "+2.000000000 main driver_call call=map ns=250 error=2 device=0 stream=0x0\n");
+      "+2.000000000 main driver_call call=map ns=250 error=2 device=0 stream=0x0\n"
+      "+2.000000000 main driver_call call=map ns=250 bytes=2097152 device=0 stream=0x0\n"
+      "+2.000000000 main driver_call call=unmap ns=9 device=0 stream=0x0\n");
   options.max_lines = 1;
   EXPECT_EQ(dump(trace, options, [](std::string_view) { return true; }), 1U);
 }

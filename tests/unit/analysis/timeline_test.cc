@@ -57,6 +57,31 @@ TEST(Timeline, RebaseLiftsWhatWasCountedFromAnUnknownBase) {
   EXPECT_EQ(t.value(Series::kAllocated, 2), 60U);
 }
 
+// The waiting bytes of a few moments are in the levels of what is active, and of nothing else.
+TEST(Timeline, LevelsOfActiveBytesHoldWhatWaits) {
+  constexpr std::size_t kSamples = 100'003;
+  for (const bool waits : {false, true}) {
+    Timeline t;
+    for (std::size_t i = 0; i < kSamples; ++i) t.add(i * 3, 2000, i % 1000);
+    if (waits) t.add_waiting(70'000, 70'002, 500);
+    t.finish(kSamples * 3);
+    ASSERT_EQ(t.has_waiting(), waits);
+    ASSERT_GT(t.levels().size(), 1U);
+    std::size_t width = 1;
+    for (const TimelineLevel& level : t.levels()) {
+      width *= Timeline::kLevelFactor;
+      ASSERT_EQ(level.active.max.size(), level.size());
+      for (std::size_t b = 0; b < level.size(); ++b) {
+        const auto begin = t.column(Series::kActive).begin();
+        const auto first = begin + static_cast<std::ptrdiff_t>(b * width);
+        const auto last = begin + static_cast<std::ptrdiff_t>(std::min(t.size(), (b + 1) * width));
+        ASSERT_EQ(level.active.min[b], *std::min_element(first, last));
+        ASSERT_EQ(level.active.max[b], *std::max_element(first, last));
+      }
+    }
+  }
+}
+
 // A level may lose when something happened inside a bucket, never that it happened.
 TEST(Timeline, LevelsHoldExactExtremesOfTheirBuckets) {
   std::mt19937_64 rng(7);

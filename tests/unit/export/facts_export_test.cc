@@ -225,5 +225,92 @@ TEST_F(FactsExport, NothingIsLeftWhereNothingCanBeWritten) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
+TEST_F(FactsExport, AFileWhosePlaceIsTakenIsSaid) {
+  const std::string part = "." + std::to_string(::getpid()) + ".part";
+  ChromeOptions options;
+  options.gzip = false;
+  std::vector<std::string> written;
+  // When it is to get its name.
+  std::filesystem::create_directories(path("a.json/b"));
+  EXPECT_FALSE(write_chrome(facts_of(1, 1), options, path("a.json"), &written, &why_));
+  EXPECT_THAT(why_, HasSubstr("Cannot write " + path("a.json")));
+  EXPECT_TRUE(written.empty());
+  // A part of several, and the index of the parts.
+  options.max_part_bytes = 200'000;
+  std::filesystem::create_directories(path("b.part1.json/b"));
+  EXPECT_FALSE(write_chrome(facts_of(30, 100), options, path("b.json"), &written, &why_));
+  EXPECT_THAT(why_, HasSubstr("Cannot write " + path("b.part1.json")));
+  std::filesystem::create_directories(path("c.parts.json" + part));
+  EXPECT_FALSE(write_chrome(facts_of(30, 100), options, path("c.json"), &written, &why_));
+  EXPECT_THAT(why_, HasSubstr("Cannot write " + path("c.parts.json")));
+  // Each of the two files of a view.
+  for (const std::string& name : std::vector<std::string>{"view.bin", "view.json"}) {
+    std::filesystem::create_directories(path(name + "-view/" + name + part));
+    EXPECT_FALSE(write_view(facts_of(1, 1), {}, path(name + "-view"), &why_));
+    EXPECT_THAT(why_, HasSubstr("Cannot write " + path(name + "-view/" + name)));
+  }
+  std::ofstream(path("file")) << "x";
+  EXPECT_FALSE(write_view(facts_of(1, 1), {}, path("file"), &why_));
+  EXPECT_THAT(why_, HasSubstr("Cannot make the folder"));
+}
+
+TEST_F(FactsExport, AFailedDriverCallIsMarkedInTheChromeTrace) {
+  test::TraceBuilder trace;
+  trace.at(1_us).create(64_MiB).alloc(0x4000'0000, 4_KiB);
+  trace.driver(DriverCall::kCreateHandle, 2_us, 2_MiB).after(5_us);
+  trace.emit(EventKind::kDriverCall, 250, 2,
+             static_cast<std::uint16_t>(DriverCall::kMap) | kDriverCallFailed);
+  ChromeOptions options;
+  options.gzip = false;
+  std::vector<std::string> written;
+  ASSERT_TRUE(write_chrome(analysis::analyze(trace), options, path("a.json"), &written, &why_))
+      << why_;
+  EXPECT_EQ(count(content(path("a.json")), R"("failed":true)"), 1U);
+}
+
+// "file:line function" is three fields; a line of any other form is a file without a line.
+TEST_F(FactsExport, AFrameOfASnapshotIsFileLineAndFunction) {
+  const auto snapshot_with = [](const std::string& frame) {
+    test::TraceBuilder trace;
+    const ContextId stack = trace.name(frame, record::ContextKind::kStack);
+    trace.at(1_us).create(64_MiB).alloc(0x4000'0000, 4_KiB, {}, 0, stack);
+    analysis::AnalysisOptions options;
+    options.keep_blocks = true;
+    StringSink sink;
+    write_memory_viz(analysis::analyze(trace, options), {}, sink);
+    return sink.text();
+  };
+  const auto text = [](const std::string& value) {
+    return "\x8c" + std::string(1, static_cast<char>(value.size())) + value;
+  };
+  const std::string good = snapshot_with("/my model.py:77 forward pass");
+  EXPECT_THAT(good, HasSubstr(text("/my model.py")));
+  EXPECT_THAT(good, HasSubstr(text("forward pass")));
+  EXPECT_THAT(good, HasSubstr("KM")) << "77, as a byte";
+  for (const std::string& bad :
+       std::vector<std::string>{"no frame at all", "x.py:abc g", "y.py:77x g", ": g"}) {
+    const std::string pickle = snapshot_with(bad);
+    EXPECT_THAT(pickle, HasSubstr(text(bad)));
+    EXPECT_THAT(pickle, HasSubstr(text("??")));
+    EXPECT_THAT(pickle, testing::Not(HasSubstr(text("g"))));
+    EXPECT_THAT(pickle, testing::Not(HasSubstr("KM"))) << bad;
+  }
+}
+
+TEST_F(FactsExport, ASegmentOfASnapshotHasTheStreamAndPoolOfItsBlocks) {
+  test::TraceBuilder trace;
+  const LaneId side = trace.lane(0, 0xABCD);
+  const std::uint16_t pool = trace.pool(0x1234, 0x5678);
+  trace.at(1_us).create(64_MiB).on_lane(side).alloc(0x4000'0000, 4_KiB, {}, pool);
+  analysis::AnalysisOptions options;
+  options.keep_blocks = true;
+  StringSink sink;
+  write_memory_viz(analysis::analyze(trace, options), {}, sink);
+  const std::string segment = sink.text().substr(0, sink.text().find("blocks"));
+  EXPECT_THAT(segment, HasSubstr("M\xCD\xAB"));
+  EXPECT_THAT(segment, HasSubstr("M\x34\x12"));
+  EXPECT_THAT(segment, HasSubstr("M\x78\x56"));
+}
+
 }  // namespace
 }  // namespace levee::exporting

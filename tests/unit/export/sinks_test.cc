@@ -4,8 +4,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -112,6 +114,47 @@ TEST_F(Sinks, AFullDiskIsSaidByCommit) {
   EXPECT_FALSE(sink->commit(&why_));
   EXPECT_EQ(why_, "Cannot write " + name + ": No space left on device.");
   EXPECT_FALSE(std::filesystem::exists(name));
+}
+
+// What does not pack leaves the compressor in many pieces, and a last one at the end that may or
+// may not be a part of one.
+TEST_F(Sinks, GzipFilesOfNoiseInflateToo) {
+  std::mt19937 random(3);
+  for (const std::size_t last : {0UL, 1UL, 1'000UL, 20'000UL, 40'000UL, 60'000UL, 65'535UL}) {
+    const std::string name = path("noise.gz");
+    auto sink = FileSink::create(name, FileCoding::kGzip, &why_);
+    std::string expected;
+    for (const std::size_t size : {70'000UL, 10UL, 200'000UL, 65'536UL, last}) {
+      std::string part;
+      while (part.size() < size) part += static_cast<char>(random());
+      sink->write(part);
+      expected += part;
+    }
+    ASSERT_TRUE(sink->commit(&why_)) << why_;
+    gzFile in = gzopen(name.c_str(), "rb");
+    std::string got(expected.size() + 1, '\0');
+    const int read = gzread(in, got.data(), static_cast<unsigned>(got.size()));
+    gzclose(in);
+    got.resize(static_cast<std::size_t>(std::max(read, 0)));
+    EXPECT_TRUE(got == expected) << last;
+  }
+}
+
+TEST_F(Sinks, APlaceThatIsTakenIsSaidByCommit) {
+  std::filesystem::create_directories(folder_ / "taken" / "by a folder");
+  auto sink = FileSink::create(path("taken"), FileCoding::kPlain, &why_);
+  ASSERT_NE(sink, nullptr);
+  sink->write("some bytes");
+  EXPECT_FALSE(sink->commit(&why_));
+  EXPECT_EQ(why_, "Cannot write " + path("taken") + ": Is a directory.");
+  sink.reset();
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(Sinks, WhyAFolderCannotBeMadeIsSaid) {
+  const std::string long_name(300, 'x');
+  EXPECT_FALSE(make_folders(path(long_name.c_str()), &why_));
+  EXPECT_THAT(why_, testing::HasSubstr("File name too long"));
 }
 
 }  // namespace

@@ -59,5 +59,21 @@ TEST(TfEvents, RecordsCarryTheirLengthAndBothChecksums) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(TfEvents, APlaceThatCannotBeWrittenIsSaid) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("levee_tfevents_no." + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "file") << "x";
+  std::string why;
+  EXPECT_EQ(EventFile::create((folder / "file").string(), 5.0, "host", 17, &why), nullptr);
+  EXPECT_EQ(why.rfind("Cannot make the folder", 0), 0U) << why;
+  // The file's own name is taken while it is being written.
+  std::filesystem::create_directories(
+      folder / ("events.out.tfevents.5.host.17." + std::to_string(::getpid()) + ".part"));
+  EXPECT_EQ(EventFile::create(folder.string(), 5.0, "host", 17, &why), nullptr);
+  EXPECT_EQ(why.rfind("Cannot write", 0), 0U) << why;
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace levee::exporting

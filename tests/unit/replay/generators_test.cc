@@ -1,6 +1,12 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "bench/replay/generators/adversarial.h"
 #include "bench/replay/generators/catalogue.h"
@@ -123,6 +129,27 @@ TEST(DecoderTraces, SideStreamsAreThoseOfThePattern) {
   EXPECT_EQ(decoder_trace(options, some_lengths()).stream_count, 17U);
   options.side = SidePattern::kFsdp;
   EXPECT_EQ(decoder_trace(options, some_lengths()).stream_count, 3U);
+}
+
+TEST(RecordedLengths, AreReadFromBothFilesOrNotAtAll) {
+  const std::string folder =
+      testing::TempDir() + "levee_lengths_test_" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const std::string conversation = folder + "/azure_conv.csv";
+  const std::string code = folder + "/azure_code.csv";
+  EXPECT_FALSE(read_lengths(folder)) << "no file";
+  std::ofstream(conversation) << "tokens,generated\n5,1\n6,2\n";
+  EXPECT_FALSE(read_lengths(folder)) << "one file";
+  for (const char* bad : {"", "tokens,generated\n", "tokens,generated\n5,1\nx,2\n"}) {
+    std::ofstream(code) << bad;
+    EXPECT_FALSE(read_lengths(folder)) << bad;
+  }
+  std::ofstream(code) << "tokens,generated\n7,1\n";
+  const auto lengths = read_lengths(folder);
+  ASSERT_TRUE(lengths);
+  EXPECT_EQ(lengths->conversation, (std::vector<std::uint32_t>{5, 6}));
+  EXPECT_EQ(lengths->code, (std::vector<std::uint32_t>{7}));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

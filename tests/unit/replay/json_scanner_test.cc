@@ -42,6 +42,15 @@ TEST(JsonScanner, SkipEndsAtMalformedTextAndAtDepth) {
        {std::string(), std::string("["), std::string("{\"a\""), std::string("\"abc"),
         std::string("]"), std::string(JsonScanner::kMaxDepth + 1, '['), std::string("\"\\\"")})
     EXPECT_FALSE(JsonScanner(text).skip()) << text.substr(0, 10);
+  for (const char* text : {",", ":", "x", "abc\""}) {
+    EXPECT_FALSE(JsonScanner(text).string()) << text;
+  }
+  EXPECT_FALSE(JsonScanner("\"abc").string());
+  EXPECT_FALSE(JsonScanner(",").skip());
+  EXPECT_FALSE(JsonScanner(":").skip());
+  std::string deep(JsonScanner::kMaxDepth + 1, '[');
+  deep += std::string(JsonScanner::kMaxDepth + 1, ']');
+  EXPECT_FALSE(JsonScanner(deep).skip());
   std::string nested(JsonScanner::kMaxDepth, '[');
   nested += std::string(JsonScanner::kMaxDepth, ']');
   EXPECT_TRUE(JsonScanner(nested).skip());

@@ -119,6 +119,33 @@ TEST_F(PickleReading, InstructionsThatTakeMoreThanThereIsAreRefused) {
     EXPECT_NE(refusal_of(body), "") << body;
 }
 
+TEST_F(PickleReading, NumbersAndTextsThatAreNoneAreRefused) {
+  for (const std::string& body :
+       {"I12x\n"s, "I\n"s, "I-\n"s, "L1 L\n"s, "F1.5x\n"s, "Fx\n"s, "F\n"s})
+    EXPECT_THAT(refusal_of(body), HasSubstr("is no number")) << body;
+  EXPECT_THAT(refusal_of("K\x07gx\n"), HasSubstr("a reference is no number"));
+  EXPECT_THAT(refusal_of("K\x07p0x\n"), HasSubstr("a reference is no number"));
+  EXPECT_THAT(refusal_of("S'\n"), HasSubstr("lacks its quotes"));
+  EXPECT_THAT(refusal_of("}(K\x01u"), HasSubstr("a key lacks its value"));
+  EXPECT_EQ(value_of("K\x07p0\n0g0\n").bits, 7U);
+  EXPECT_EQ(value_of("K\x07p9\n0g9\n").bits, 7U) << "a name far from the others";
+}
+
+TEST_F(PickleReading, WhatIsNoDictHasNoKeys) {
+  const PickleValue root = value_of(
+      "](\x8c\x01"
+      "aK\x07"
+      "e"s);
+  EXPECT_FALSE(pickle_->get(root, "a"));
+  const PickleValue huge = value_of(
+      "}(\x8c\x01"
+      "a\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0\x8c\x01"
+      "b\x8c\x01xu"s);
+  EXPECT_FALSE(pickle_->get_signed(huge, "a"));
+  EXPECT_FALSE(pickle_->get_signed(huge, "b"));
+  EXPECT_FALSE(pickle_->get_signed(huge, "c"));
+}
+
 TEST_F(PickleReading, AMarkFencesOffWhatLiesBelow) {
   EXPECT_NE(refusal_of("N(a"), "") << "the list below the mark is not reachable";
   EXPECT_EQ(value_of("K\x07(K\x01K\x02"

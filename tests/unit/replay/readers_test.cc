@@ -2,9 +2,18 @@
 // tests/replay.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
+
+#include <vector>
+#include "allocator/record/trace_recorder.h"
 
 #include "bench/replay/op_trace_csv.h"
 #include "bench/replay/readers/csv_reader.h"
@@ -51,6 +60,46 @@ TEST(CsvReader, ReadsOpsAndMarks) {
 TEST(CsvReader, ABadLineIsNamed) {
   EXPECT_THAT(read(&read_csv, "a,1,2\n\nf,x\n").error, HasSubstr("line 3"));
   EXPECT_THAT(read(&read_csv, "a,1,2\na\x01,1,2\n").error, HasSubstr("\"a?,1,2\""));
+}
+
+TEST(CsvReader, EveryFieldIsChecked) {
+  const std::string huge = std::to_string(UINT64_MAX);
+  const std::vector<std::string> lines{"a,1,x",
+                                       "a,1," + huge,
+                                       "a,1,2,x",
+                                       "a,1",
+                                       "b,1,x",
+                                       "b,1,2,x",
+                                       "f,x",
+                                       "r,1,x,3",
+                                       "r,1,,x",
+                                       "r,1",
+                                       "p,-1",
+                                       "p,x",
+                                       "s,1,x",
+                                       "z,1,2",
+                                       "a",
+                                       "a;1;2",
+                                       "p," + std::to_string(INT64_MAX)};
+  for (const std::string& line : lines) {
+    const Read r = read(&read_csv, "a,9,100\n" + line + "\na,10,100\n");
+    EXPECT_THAT(r.error, HasSubstr("line 2 is no op")) << line;
+    EXPECT_TRUE(r.trace.ops.empty()) << line;
+  }
+}
+
+TEST(CsvReader, EveryFieldOfAHistoryIsChecked) {
+  const std::string head = "time_us,action,block,bytes,stream\n0,alloc,1,10,0\n";
+  for (const std::string line :
+       {"1,alloc,2", "1,alloc,x,10,0", "1,alloc,2,x,0", "1,alloc,2,99999999999999999999,0",
+        "1,alloc,2,9999999999999999,0", "1,alloc,2,10,x", "1,jump,2,10,0"}) {
+    const Read r = read(&read_csv, head + line + "\n");
+    EXPECT_THAT(r.error, HasSubstr("line 3 is no op")) << line;
+    EXPECT_TRUE(r.trace.ops.empty()) << line;
+  }
+  for (const std::string line : {"1,alloc,2,10", "1,alloc,2,10,", "1,oom,2,10,0"}) {
+    EXPECT_EQ(read(&read_csv, head + line + "\n").error, "") << line;
+  }
 }
 
 TEST(CsvReader, ReadsWhatToCsvWrites) {
@@ -129,7 +178,103 @@ TEST(KinetoReader, OneDeviceIsReplayed) {
                            memory(3, 3, 50, 100, 1) + "]";
   EXPECT_EQ(read(&read_kineto, text).trace.id_count, 2U) << "the one with most events";
   EXPECT_EQ(read(&read_kineto, text, 0).trace.id_count, 1U);
-  EXPECT_THAT(read(&read_kineto, text, 2).error, HasSubstr("no events of device 2"));
+  const Read none = read(&read_kineto, text, 2);
+  EXPECT_THAT(none.error, HasSubstr("no events of device 2"));
+  EXPECT_TRUE(none.trace.ops.empty());
+}
+
+TEST(KinetoReader, JsonThatIsMalformedAnywhereIsRefused) {
+  const std::string good = memory(1, 1, 100, 100);
+  for (const std::string& text :
+       {std::string("x"), std::string("{\"a\" 1"), std::string("{\"abc"), std::string("{\"a\": ["),
+        "{\"traceEvents\": " + good + "}", "[" + good, "[" + good + ", \"x", "[" + good + ", [",
+        "[" + good + ", {\"a\" 1}]", "[" + good + ", {a: 1}]", "[" + good + ", {\"ts\": -}]",
+        "[" + good + ", {\"ts\": 1x}]", "[" + good + ", {\"a\": [}]", "[" + good + ", {\"a\": 1 ]",
+        "[" + good + ", {\"a\": 1]"}) {
+    const Read r = read(&read_kineto, text);
+    EXPECT_THAT(r.error, HasSubstr("malformed or cut off near byte")) << text;
+    EXPECT_TRUE(r.trace.ops.empty()) << text;
+  }
+  for (const std::string& text : {"[1, \"x\", [2], " + good + "]", "[{}, " + good + ", {}]",
+                                  "{\"a\": [1], \"traceEvents\": [" + good + "]}"}) {
+    EXPECT_EQ(read(&read_kineto, text).error, "") << text;
+  }
+  EXPECT_THAT(read(&read_kineto, std::string("{\"a\": 1}")).error, HasSubstr("no traceEvents"));
+  EXPECT_THAT(read(&read_kineto, std::string("[]")).error, HasSubstr("no [memory] events"));
+}
+
+// ---- Snapshots: pickles of plain data, made by hand.
+
+std::string text(const std::string& value) {
+  return "\x8c" + std::string(1, static_cast<char>(value.size())) + value;
+}
+std::string number(std::uint64_t value) {
+  std::string out = "\x8a\x09";
+  for (int i = 0; i < 8; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+  return out + std::string(1, '\0');
+}
+std::string list(const std::vector<std::string>& items) {
+  std::string out = "](";
+  for (const std::string& item : items) out += item;
+  return out + "e";
+}
+std::string dict(const std::vector<std::pair<std::string, std::string>>& items) {
+  std::string out = "}(";
+  for (const auto& [key, value] : items) out += text(key) + value;
+  return out + "u";
+}
+std::string entry(const std::string& action, std::uint64_t addr, std::uint64_t size) {
+  return dict({{"action", text(action)}, {"addr", number(addr)}, {"size", number(size)}});
+}
+Read snapshot(const std::string& root, std::int64_t device = -1) {
+  const std::string bytes = "\x80\x04" + root + ".";
+  return read(&read_snapshot, std::string_view(bytes), device);
+}
+Read history(const std::vector<std::string>& entries, const std::string& segments = list({}),
+             std::int64_t device = -1) {
+  return snapshot(dict({{"device_traces", list({list(entries)})}, {"segments", segments}}), device);
+}
+
+TEST(SnapshotReader, ReadsTheHistoryOfADevice) {
+  const Read r = history({entry("alloc", 512, 100), entry("free_completed", 512, 100)},
+                         list({dict({{"device", number(0)}, {"total_size", number(2 << 20)}})}));
+  ASSERT_EQ(r.error, "");
+  EXPECT_EQ(r.trace.ops.size(), 2U);
+  EXPECT_EQ(r.trace.id_count, 1U);
+}
+
+TEST(SnapshotReader, WhatIsNoSnapshotOrHoldsNoHistoryIsSaid) {
+  const std::string traces = list({list({entry("alloc", 512, 100)})});
+  EXPECT_THAT(snapshot(dict({{"device_traces", traces}})).error, HasSubstr("no memory snapshot"));
+  EXPECT_THAT(snapshot(dict({{"segments", list({})}})).error, HasSubstr("no memory snapshot"));
+  EXPECT_THAT(snapshot(list({})).error, HasSubstr("no memory snapshot"));
+  EXPECT_THAT(history({}).error, HasSubstr("holds no history"));
+  EXPECT_NE(history({entry("alloc", 512, 100)}, list({}), 5).error, "") << "no device 5";
+}
+
+TEST(SnapshotReader, AnEntryWithoutSizeOrAddressIsNamed) {
+  const std::string good = entry("alloc", 512, 100);
+  const std::string no_size = dict({{"action", text("alloc")}, {"addr", number(1024)}});
+  const std::string no_addr = dict({{"action", text("alloc")}, {"size", number(100)}});
+  for (const std::string& bad : {no_size, no_addr}) {
+    EXPECT_THAT(history({good, bad}).error, HasSubstr("entry 1 of its history has no size"));
+  }
+  EXPECT_EQ(history({good, dict({{"action", text("oom")}, {"size", number(100)}})}).error, "");
+}
+
+TEST(SnapshotReader, SegmentsThatNoDeviceHasAreRefused) {
+  const std::string good = entry("alloc", 512, 100);
+  const auto segment = [](std::uint64_t bytes, const std::string& blocks) {
+    return dict({{"device", number(0)}, {"total_size", number(bytes)}, {"blocks", blocks}});
+  };
+  EXPECT_THAT(history({good}, list({segment(UINT64_MAX / 2, list({}))})).error,
+              HasSubstr("larger than any GPU"));
+  // One list of 200 blocks, remembered, and named again by each further segment.
+  const std::string blocks = list(std::vector<std::string>(200, "N")) + "\x94";
+  std::vector<std::string> segments{segment(4096, blocks)};
+  EXPECT_EQ(history({good}, list(segments)).error, "");
+  for (int i = 0; i < 40; ++i) segments.push_back(segment(4096, std::string("h\0", 2)));
+  EXPECT_THAT(history({good}, list(segments)).error, HasSubstr("the same blocks again and again"));
 }
 
 // ---- levee's own.
@@ -168,6 +313,34 @@ TEST(LeveeReader, KeepsStreamsUsesAndStepsOfOneDevice) {
   EXPECT_EQ(read(read_own, b, 1).trace.id_count, 1U);
 }
 
+TEST(LeveeReader, ADeviceThatTheRecordingDoesNotHaveIsSaid) {
+  levee::test::TraceBuilder b;
+  b.alloc(0x1000, 2_MiB, 1000_B);
+  const Read r = read(read_own, b, 7);
+  EXPECT_THAT(r.error, HasSubstr("device 7"));
+  EXPECT_TRUE(r.trace.ops.empty());
+}
+
+TEST(LeveeReader, ReadsTheBytesOfAFile) {
+  const std::string path =
+      testing::TempDir() + "levee_reader_test_" + std::to_string(::getpid()) + ".levee";
+  {
+    record::TraceRecorder::Options options;
+    options.path = path;
+    const auto recorder = record::TraceRecorder::create(options);
+    const LaneId lane = recorder->intern_lane(DeviceId{0}, StreamId{0});
+    recorder->record(EventKind::kAlloc, lane, 0x1000, pack_sizes(1000_B, 1024_B));
+    recorder->finish();
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  ::unlink(path.c_str());
+  const Read r = read(&read_recording, std::string_view(bytes));
+  ASSERT_EQ(r.error, "");
+  ASSERT_EQ(r.trace.ops.size(), 1U);
+  EXPECT_EQ(r.trace.ops[0].bytes, 1000U);
+}
+
 TEST(LeveeReader, SaysWhatTheRecordingLost) {
   levee::test::TraceBuilder b;
   b.alloc(0x1000, 512_B);
@@ -197,8 +370,14 @@ TEST(Recording, IsToldApartByItsFirstBytes) {
   EXPECT_EQ(kind_of("a,1,2\n"), RecordingKind::kCsv);
 }
 
+TEST(Recording, OneThatCanBeReadIsReadWhole) {
+  const Read r = read(&read_recording, std::string_view("a,1,100\nf,1\n"));
+  EXPECT_EQ(r.error, "");
+  EXPECT_EQ(r.trace.ops.size(), 2U);
+}
+
 TEST(Recording, WithoutAnAllocationThereIsNothingToReplay) {
-  for (const char* text : {"", "f,1\n", "LEVEETRC", "\x80\x04}."}) {
+  for (const char* text : {"", "f,1\n", "s,1\ns,2\n", "LEVEETRC", "\x80\x04}."}) {
     const Read r = read(&read_recording, std::string_view(text));
     EXPECT_NE(r.error, "") << text;
     EXPECT_TRUE(r.trace.ops.empty());
