@@ -51,12 +51,17 @@ class ThreadCacheRegistry {
     static constinit ThreadCaches* head = nullptr;
     return head;
   }
-  static pthread_key_t& key() {
-    static pthread_key_t key;
+  // Made by the first who needs it: a key that was never made is another library's.
+  static pthread_key_t key() {
+    static const pthread_key_t key = [] {
+      pthread_key_t made{};
+      LEVEE_CHECK_EQ(::pthread_key_create(&made, &leave_thread), 0);
+      return made;
+    }();
     return key;
   }
   static void install() {
-    LEVEE_CHECK_EQ(::pthread_key_create(&key(), &leave_thread), 0);
+    static_cast<void>(key());
     LEVEE_CHECK_EQ(::pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child), 0);
   }
   // What this thread frees after this goes the way of the lock.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <random>
 #include <semaphore>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -133,6 +134,50 @@ TEST(CacheExchange, WhatOtherThreadsAskedForIsToldBeforeTheNextLargeRequest) {
   EXPECT_FALSE(other->has_log());
   shelf->count[0] = 0;  // no slab knows it
 }
+
+// Another thread folds while the owner is in the middle of a hit: it sees the block and not yet its
+// bytes. Everybody who then makes the numbers whole has to tell the rest, though no block is new.
+struct Whole {
+  const char* name;
+  void (*make)(Placer& placer, const ThreadCache& cache);
+};
+
+class ToldInPart : public testing::TestWithParam<Whole> {};
+
+TEST_P(ToldInPart, IsToldWhole) {
+  StateRig rig;
+  PoolGuard guard(rig.state);
+  ThreadCache* cache = rig.state.caches.claim_locked();
+  ASSERT_NE(cache, nullptr);
+  std::atomic<std::uint16_t> note{};
+  ThreadCache::Shelf* shelf =
+      cache->add_shelf(rig.state.caches.shelves(), StreamId{0}, StreamIndex{0}, LaneId{0});
+  ASSERT_NE(shelf, nullptr);
+  shelf->objects[0][shelf->count[0]++] = {DeviceAddr{512}, &note};
+  DeviceAddr addr;
+  ASSERT_TRUE(cache->enter());
+  cache->hand_out(*shelf, SizeClass{0}, 500_B, 512_B, &addr);
+  cache->leave();
+  cache->folded().given[0] = cache->counts().given[0].get();
+  ASSERT_FALSE(cache->is_untold());
+  const Bytes before = rig.state.counters.allocated();
+  GetParam().make(rig.placer, *cache);
+  EXPECT_FALSE(cache->is_untold_in_part());
+  EXPECT_EQ(rig.state.counters.allocated(), before + 512_B);
+  EXPECT_EQ(rig.state.counters.stats().requested_bytes[0].current, 500);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    CacheExchange, ToldInPart,
+    testing::Values(Whole{"with_its_owners_next_request",
+                          [](Placer& placer, const ThreadCache&) { placer.fold_caches(); }},
+                    Whole{"when_all_caches_are_held",
+                          [](Placer& placer, const ThreadCache&) { placer.drain_caches(); }},
+                    Whole{"when_its_thread_ends",
+                          [](Placer& placer, const ThreadCache& cache) {
+                            placer.retire_caches(cache.owner);
+                          }}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 TEST(CacheExchange, CachedBlocksAreFreeInEveryNumberAndPicture) {
   Rig rig;

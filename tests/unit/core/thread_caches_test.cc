@@ -1,6 +1,8 @@
 #include "allocator/core/thread_caches.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -90,6 +92,27 @@ TEST(ThreadCaches, TheCacheOfAThreadThatIsGoneServesTheNextOne) {
   std::thread([&] { next = caches.claim_locked(); }).join();
   EXPECT_EQ(next, other);
   caches.close();
+}
+
+// A value that a thread keeps under a key is the key's owner's alone.
+TEST(ThreadCaches, ClaimingBeforeAnyAllocatorIsOpenTouchesNoOtherLibrarysKey) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own
+  EXPECT_EXIT(
+      {
+        // In a process that had no allocator yet; the first key that it makes is the lowest.
+        pthread_key_t first{};
+        ::pthread_key_create(&first, nullptr);
+        const int mine = 0;
+        for (pthread_key_t key = 0; key <= first; ++key) ::pthread_setspecific(key, &mine);
+        ThreadCaches caches;
+        const bool claimed = caches.claim_locked() != nullptr;
+        bool kept = true;
+        for (pthread_key_t key = 0; key <= first; ++key) {
+          kept = kept && ::pthread_getspecific(key) == &mine;
+        }
+        ::_exit(claimed && kept ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
