@@ -121,6 +121,13 @@ TEST(Explain, WhatIsMissingCountsWhatTheDeviceOrTheLimitStillHad) {
               HasSubstr("memory fraction of this process by at least 80.0 MiB"));
   EXPECT_THAT(advice_of(EmergencyCause::kLimitReached, 70_MiB, 80_MiB, 100_MiB),
               HasSubstr("memory fraction of this process by at least 90.0 MiB"));
+  // Of the two, what is known.
+  EXPECT_THAT(advice_of(EmergencyCause::kLimitReached, 96_MiB, 0_B, 100_MiB),
+              HasSubstr("memory fraction of this process by at least 64.0 MiB"));
+  EXPECT_THAT(advice_of(EmergencyCause::kLimitReached, 0_B, 80_MiB, 100_MiB),
+              HasSubstr("memory fraction of this process by at least 80.0 MiB"));
+  EXPECT_THAT(advice_of(EmergencyCause::kDeviceFull, 0_B, 0_B, 100_MiB),
+              HasSubstr("save at least 96.0 MiB"));
   // Others hold what the device seems to have.
   EXPECT_THAT(advice_of(EmergencyCause::kDeviceFull, 192_MiB, 0_B, 100_MiB),
               HasSubstr("Save up to 96.0 MiB"));
