@@ -1,4 +1,4 @@
-// The recovery ladder of `SlowPath`: what is tried, in which order, when a request cannot be served
+// The recovery ladder of a `Miss`: what is tried, in which order, when a request cannot be served
 // within the limits. Each rung is timed and recorded and ends in a fresh attempt.
 //
 //   own events       wait for blocks that only wait for other streams of ours
@@ -13,7 +13,7 @@
 
 #include <algorithm>
 
-#include "allocator/core/slow_path.h"
+#include "allocator/core/miss.h"
 
 namespace levee::core {
 namespace {
@@ -35,19 +35,18 @@ class GrowthUnlocked {
 }  // namespace
 
 // Bytes that are not in use: what rungs make more of.
-Bytes SlowPath::usable_bytes() const {
+Bytes Miss::usable_bytes() const {
   const Bytes reserved = state_.space.reserved();
   const Bytes active = state_.counters.active();
   return reserved > active ? reserved - active : 0_B;
 }
 
-Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, EmergencyCause cause,
-                              OomReport* report) {
+Result<Block> Miss::climb(EmergencyCause cause, OomReport* report) {
   Stats& stats = state_.counters.stats();
   ++stats.num_emergencies;
-  const LaneId lane = state_.streams.lane(request.stream);
+  const LaneId lane = state_.streams.lane(request_.stream);
   const Nanos began = base::Clock::now();
-  state_.emit(EventKind::kEmergencyBegin, lane, request.requested.value,
+  state_.emit(EventKind::kEmergencyBegin, lane, request_.requested.value,
               state_.space.reserved().value, static_cast<std::uint16_t>(cause),
               SlowPathContext::current());
   *report = OomReport{};
@@ -65,7 +64,7 @@ Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, Emergenc
     const Nanos rung_began = base::Clock::now();
     const Bytes reserved_before = state_.space.reserved();
     const Bytes usable_before = usable_bytes();
-    const bool helped = take_rung(guard, request, rung);
+    const bool helped = take_rung(rung);
     const Bytes usable_after = usable_bytes();
     const Bytes reserved_after = state_.space.reserved();
     Bytes freed{};
@@ -76,8 +75,7 @@ Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, Emergenc
                 freed.value, static_cast<std::uint16_t>(rung), SlowPathContext::current());
     report->rungs[report->rung_count++] = OomReport::Rung{rung, freed, took};
     if (!helped) continue;
-    const Attempt again =
-        rung == LadderRung::kOtherPools ? attempt_in_others(request) : attempt(guard, request);
+    const Attempt again = rung == LadderRung::kOtherPools ? attempt_in_others() : attempt();
     if (again.end == Attempt::End::kExhausted) {
       // What stands in the way now: a limit of the pool may be left when the device has room again.
       if (rung != LadderRung::kOtherPools) cause = again.cause;
@@ -87,20 +85,21 @@ Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, Emergenc
   }
   // While the rungs waited, other threads may have given back what they could not.
   if (were_others_here()) {
-    const Attempt last = attempt(guard, request);
+    const Attempt last = attempt();
     if (last.end != Attempt::End::kExhausted) return ended(last);
     cause = last.cause;
   }
   ++stats.num_ooms;
-  fill_report(request, cause, report);
+  fill_report(cause, report);
   report->rungs[report->rung_count++] = OomReport::Rung{LadderRung::kOutOfMemory, 0_B, 0_ns};
-  state_.emit(EventKind::kOutOfMemory, lane, request.requested.value, state_.space.reserved().value,
-              state_.pools[request.pool].record_index, SlowPathContext::current());
+  state_.emit(EventKind::kOutOfMemory, lane, request_.requested.value,
+              state_.space.reserved().value, state_.pools[request_.pool].record_index,
+              SlowPathContext::current());
   state_.emit(EventKind::kEmergencyEnd, lane,
               static_cast<std::uint64_t>((base::Clock::now() - began).value),
               state_.space.reserved().value, 0, SlowPathContext::current());
   {
-    Unlocked window(guard);
+    Unlocked window(guard_);
     const Result<device::MemoryInfo> info = state_.device.memory_info();
     if (info.ok()) {
       report->device_free_bytes = info->free;
@@ -110,77 +109,79 @@ Result<Block> SlowPath::climb(PoolGuard& guard, const Request& request, Emergenc
   return StatusCode::kOutOfMemory;
 }
 
-bool SlowPath::wait_for_own_events(PoolGuard& guard) {
+bool Miss::wait_for_own_events() {
   if (state_.waiting.empty()) return false;
   StampSet pending;
   state_.waiting.for_each([&](const BlockRecord& block) { pending.add_all(block.pending); });
-  if (!pages_.quiesce(guard, pending).ok()) return false;
+  if (!pages_.quiesce(guard_, pending).ok()) return false;
   placer_.release_done(/*ask=*/false);
   return true;
 }
 
-bool SlowPath::take_rung(PoolGuard& guard, const Request& request, LadderRung rung) {
-  const auto may_wait = [&] { return !request.is_capturing && !state_.streams.any_capturing(); };
+bool Miss::take_rung(LadderRung rung) {
   switch (rung) {
     case LadderRung::kOwnEvents:
-      return may_wait() && wait_for_own_events(guard);
-    case LadderRung::kCallbacks: {
-      const std::shared_ptr<const AllocatorHooks> hooks = state_.hooks;
-      if (!hooks->free_memory) return false;
-      bool freed = false;
-      const std::uint64_t looked_at = visits_at_look_;
-      {
-        // No lock of ours may be held: the callback frees blocks.
-        Unlocked window(guard);
-        GrowthUnlocked without(state_.growth_mutex);
-        freed = hooks->free_memory();
-      }
-      visits_at_look_ = looked_at;  // another request may have been served meanwhile
-      // What was given back may wait for other streams in its turn.
-      if (freed && may_wait()) wait_for_own_events(guard);
-      return freed;
-    }
+      return may_wait() && wait_for_own_events();
+    case LadderRung::kCallbacks:
+      return ask_for_memory();
     case LadderRung::kFragments:
       return placer_.release_idle_chunks() > 0_B;
     case LadderRung::kOtherPools:
       return true;
-    case LadderRung::kCachedHandles: {
-      if (!may_wait()) return false;
-      // Memory of the other kind: segments cannot be stitched, pages are no segment.
-      const Pool& pool = state_.pools[request.pool];
-      const Bytes wanted = round_up(request.bytes, state_.space.unit());
-      Bytes freed{};
-      const Result<Bytes> segments = pages_.give_back_segments(guard, PoolIndex{}, wanted);
-      if (segments.ok()) freed += *segments;
-      if (pool.backing == Backing::kSegments && freed < wanted) {
-        std::vector<PageIndex> victims = pages_.removable_pages(PoolIndex{});
-        const std::size_t enough = state_.space.units_for(wanted - freed);
-        if (victims.size() > enough) victims.resize(enough);
-        const Result<Bytes> pages = pages_.give_back(guard, std::move(victims));
-        if (pages.ok()) freed += *pages;
-      } else if (freed == 0_B) {
-        // Pages that lie in other pools within a pool limit, or mappings that failed before: a
-        // fresh start with all of them is the last thing to try.
-        const Result<Bytes> pages = pages_.give_back(guard, pages_.removable_pages(PoolIndex{}));
-        if (pages.ok()) freed += *pages;
-      }
-      return freed > 0_B;
-    }
+    case LadderRung::kCachedHandles:
+      return may_wait() && give_back_cached();
     case LadderRung::kOutOfMemory:
       break;
   }
   return false;
 }
 
+bool Miss::ask_for_memory() {
+  const std::shared_ptr<const AllocatorHooks> hooks = state_.hooks;
+  if (!hooks->free_memory) return false;
+  bool freed = false;
+  {
+    // No lock of ours may be held: the callback frees blocks.
+    Unlocked window(guard_);
+    GrowthUnlocked without(state_.growth_mutex);
+    freed = hooks->free_memory();
+  }
+  // What was given back may wait for other streams in its turn.
+  if (freed && may_wait()) wait_for_own_events();
+  return freed;
+}
+
+// Memory of the other kind: segments cannot be stitched, pages are no segment.
+bool Miss::give_back_cached() {
+  const Pool& pool = state_.pools[request_.pool];
+  const Bytes wanted = round_up(request_.bytes, state_.space.unit());
+  Bytes freed{};
+  const Result<Bytes> segments = pages_.give_back_segments(guard_, PoolIndex{}, wanted);
+  if (segments.ok()) freed += *segments;
+  if (pool.backing == Backing::kSegments && freed < wanted) {
+    std::vector<PageIndex> victims = pages_.removable_pages(PoolIndex{});
+    const std::size_t enough = state_.space.units_for(wanted - freed);
+    if (victims.size() > enough) victims.resize(enough);
+    const Result<Bytes> pages = pages_.give_back(guard_, std::move(victims));
+    if (pages.ok()) freed += *pages;
+  } else if (freed == 0_B) {
+    // Pages that lie in other pools within a pool limit, or mappings that failed before: a fresh
+    // start with all of them is the last thing to try.
+    const Result<Bytes> pages = pages_.give_back(guard_, pages_.removable_pages(PoolIndex{}));
+    if (pages.ok()) freed += *pages;
+  }
+  return freed > 0_B;
+}
+
 // A graph writes again and again to what its capture was given, so nothing of it may come from a
 // pool that others use, and nothing of a captured pool may go to others.
-SlowPath::Attempt SlowPath::attempt_in_others(const Request& request) {
-  if (request.is_capturing) return Attempt::exhausted(EmergencyCause::kDeviceFull);
+Attempt Miss::attempt_in_others() {
+  if (request_.is_capturing) return Attempt::exhausted(EmergencyCause::kDeviceFull);
   for (std::uint32_t i = 0; i < state_.pools.end(); ++i) {
-    if (!state_.pools.is_pool(i) || PoolIndex{i} == request.pool) continue;
+    if (!state_.pools.is_pool(i) || PoolIndex{i} == request_.pool) continue;
     const Pool& pool = state_.pools[PoolIndex{i}];
     if (!pool.serves_others_on_oom || pool.is_captured) continue;
-    Request elsewhere = request;
+    Request elsewhere = request_;
     elsewhere.pool = PoolIndex{i};
     const Placer::Served served = placer_.serve(elsewhere);
     if (served.outcome == Placer::Outcome::kServed) return Attempt::served(served.block);
@@ -188,9 +189,9 @@ SlowPath::Attempt SlowPath::attempt_in_others(const Request& request) {
   return Attempt::exhausted(EmergencyCause::kDeviceFull);
 }
 
-void SlowPath::fill_report(const Request& request, EmergencyCause cause, OomReport* report) {
-  const Pool& pool = state_.pools[request.pool];
-  report->requested_bytes = request.requested;
+void Miss::fill_report(EmergencyCause cause, OomReport* report) {
+  const Pool& pool = state_.pools[request_.pool];
+  report->requested_bytes = request_.requested;
   report->reserved_bytes = state_.space.reserved();
   report->allocated_bytes = state_.counters.allocated();
   report->waiting_bytes = state_.counters.active() - state_.counters.allocated();

@@ -1,5 +1,7 @@
 // What a miss does when the device refuses a part of it: what is tried next, and what is told.
-#include "allocator/core/slow_path.h"
+#include <utility>
+
+#include "allocator/core/miss.h"
 #include "tests/unit/core/state_rig.h"
 
 namespace levee::core {
@@ -31,7 +33,7 @@ Stats& stats(StateRig& rig) {
 
 // ---- Order
 
-TEST(SlowPathFaults, WithoutAnEventOrAFenceTheFailureIsToldAndNothingIsHandedOut) {
+TEST(MissFaults, WithoutAnEventOrAFenceTheFailureIsToldAndNothingIsHandedOut) {
   StateRig rig;
   const StreamId side = rig.stream();
   rig.free(rig.alloc(8_MiB, side));
@@ -44,7 +46,7 @@ TEST(SlowPathFaults, WithoutAnEventOrAFenceTheFailureIsToldAndNothingIsHandedOut
   EXPECT_EQ(rig.state.counters.active(), 0_B);
 }
 
-TEST(SlowPathFaults, AnOrderThatFailsForWantOfMemoryIsAnEmergency) {
+TEST(MissFaults, AnOrderThatFailsForWantOfMemoryIsAnEmergency) {
   StateRig rig;
   const StreamId side = rig.stream();
   rig.free(rig.alloc(8_MiB, side));
@@ -55,7 +57,7 @@ TEST(SlowPathFaults, AnOrderThatFailsForWantOfMemoryIsAnEmergency) {
   EXPECT_EQ(stats(rig).num_alloc_retries, 1);
 }
 
-TEST(SlowPathFaults, PagesOfAnIdleStreamAreRoomForEveryOther) {
+TEST(MissFaults, PagesOfAnIdleStreamAreRoomForEveryOther) {
   StateRig rig(256_MiB, config_of(0));
   const StreamId side = rig.stream();
   scatter(rig, 6, side);
@@ -67,7 +69,7 @@ TEST(SlowPathFaults, PagesOfAnIdleStreamAreRoomForEveryOther) {
 
 // ---- Pages for small blocks
 
-TEST(SlowPathFaults, APageForSmallBlocksThatIsRefusedComesFromAmongLargeOnes) {
+TEST(MissFaults, APageForSmallBlocksThatIsRefusedComesFromAmongLargeOnes) {
   StateRig rig;
   const DeviceAddr large = rig.alloc(20_MiB);
   rig.model.set_faults({Fault::fail_nth(CallKind::kCreateHandle, 1)});
@@ -81,7 +83,7 @@ TEST(SlowPathFaults, APageForSmallBlocksThatIsRefusedComesFromAmongLargeOnes) {
 
 // ---- Address ranges
 
-TEST(SlowPathFaults, WithoutAddressesThereIsNoPool) {
+TEST(MissFaults, WithoutAddressesThereIsNoPool) {
   StateRig rig;
   rig.model.set_faults({fail_always(CallKind::kReserveRange)});
   OomReport report;
@@ -132,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Stitch, NarrowZone, testing::Values(StitchMode::kAlias,
 
 // ---- Growth
 
-TEST(SlowPathFaults, GrowthThatCannotBeMappedIsToldAsThat) {
+TEST(MissFaults, GrowthThatCannotBeMappedIsToldAsThat) {
   StateRig rig;
   rig.alloc(4_MiB);
   rig.model.set_faults({fail_always(CallKind::kMap)});
@@ -143,7 +145,7 @@ TEST(SlowPathFaults, GrowthThatCannotBeMappedIsToldAsThat) {
   rig.validate();
 }
 
-TEST(SlowPathFaults, ThePartThatAStitchLacksCannotBeMapped) {
+TEST(MissFaults, ThePartThatAStitchLacksCannotBeMapped) {
   StateRig rig(256_MiB, config_of(0));
   scatter(rig, 6);
   rig.model.set_faults({fail_always(CallKind::kMap)});
@@ -153,7 +155,7 @@ TEST(SlowPathFaults, ThePartThatAStitchLacksCannotBeMapped) {
   rig.validate();
 }
 
-TEST(SlowPathFaults, AStitchThatIsRefusedIsGrownAround) {
+TEST(MissFaults, AStitchThatIsRefusedIsGrownAround) {
   StateRig rig(256_MiB, config_of(0));
   scatter(rig, 6);
   rig.model.set_faults({Fault::fail_nth(CallKind::kMap, 1)});
@@ -164,7 +166,7 @@ TEST(SlowPathFaults, AStitchThatIsRefusedIsGrownAround) {
   rig.validate();
 }
 
-TEST(SlowPathFaults, AStitchThatIsRefusedWhereNothingCanGrowIsToldAsThat) {
+TEST(MissFaults, AStitchThatIsRefusedWhereNothingCanGrowIsToldAsThat) {
   StateRig rig(36_MiB, config_of(0));
   scatter(rig, 6);
   // Nor does anything go back, after which the device would be the cause.
@@ -205,7 +207,30 @@ TEST_F(Slack, AndWhereTheDeviceRefusesThereIsTheStitch) {
   EXPECT_EQ(rig_.state.space.reserved(), 34_MiB);
 }
 
-TEST(SlowPathFaults, ALittleMoreMemoryAtTheEndSavesTheStitch) {
+// Pages are chosen for a stitch before slack is tried, and the lock is open then.
+TEST(MissFaults, PagesThatOthersTookWhileSlackWasRefusedAreNotStitched) {
+  StateRig rig(256_MiB, config_of(0.2));
+  std::vector<DeviceAddr> runs;
+  for (Bytes bytes : {4_MiB, 4_MiB, 12_MiB}) {
+    runs.push_back(rig.alloc(bytes));
+    rig.alloc(6_MiB);
+  }
+  for (DeviceAddr run : runs) rig.free(run);
+  rig.model.set_faults({Fault::fail_nth(CallKind::kCreateHandle, 1)});
+  bool is_taken = false;
+  rig.device.hear_create_handle = [&] {
+    if (std::exchange(is_taken, true)) return;
+    PoolGuard guard(rig.state);
+    EXPECT_EQ(rig.placer.serve(rig.request(4_MiB)).outcome, Placer::Outcome::kServed);
+  };
+  rig.alloc(16_MiB);
+  EXPECT_TRUE(is_taken);
+  EXPECT_EQ(stats(rig).num_stitches, 1);
+  EXPECT_EQ(stats(rig).num_emergencies, 0);
+  rig.validate();
+}
+
+TEST(MissFaults, ALittleMoreMemoryAtTheEndSavesTheStitch) {
   StateRig rig(256_MiB, config_of(0.2));
   const DeviceAddr first = rig.alloc(10_MiB);
   rig.alloc(12_MiB);
@@ -218,7 +243,7 @@ TEST(SlowPathFaults, ALittleMoreMemoryAtTheEndSavesTheStitch) {
   rig.validate();
 }
 
-TEST(SlowPathFaults, TheDeviceIsNotAskedForWhatWasJustTakenFromIt) {
+TEST(MissFaults, TheDeviceIsNotAskedForWhatWasJustTakenFromIt) {
   StateRig rig(46_MiB, config_of(0.25));
   const DeviceAddr small = rig.alloc(4_MiB);
   rig.alloc(6_MiB);
@@ -235,7 +260,7 @@ TEST(SlowPathFaults, TheDeviceIsNotAskedForWhatWasJustTakenFromIt) {
   EXPECT_EQ(rig.state.space.reserved(), 40_MiB);
 }
 
-TEST(SlowPathFaults, GrowthInsteadOfAStitchKeepsTheGuardOn) {
+TEST(MissFaults, GrowthInsteadOfAStitchKeepsTheGuardOn) {
   Config config = config_of(0);
   config.guard_share = 1e-9;
   config.guard_windows = 1;
@@ -264,7 +289,7 @@ TEST(SlowPathFaults, GrowthInsteadOfAStitchKeepsTheGuardOn) {
 
 // ---- The ladder
 
-TEST(SlowPathFaults, AWaitThatFailsIsNoReasonToTryAgain) {
+TEST(MissFaults, AWaitThatFailsIsNoReasonToTryAgain) {
   StateRig rig(64_MiB);
   const StreamId side = rig.stream();
   const DeviceAddr small = rig.alloc(700_B);
@@ -281,7 +306,7 @@ TEST(SlowPathFaults, AWaitThatFailsIsNoReasonToTryAgain) {
       << "small, large, and the report: one attempt, not two";
 }
 
-TEST(SlowPathFaults, AfterMappingFailedAFreshStartWithAllPagesIsTried) {
+TEST(MissFaults, AfterMappingFailedAFreshStartWithAllPagesIsTried) {
   StateRig rig(64_MiB, config_of(0));
   rig.free(rig.alloc(8_MiB));
   rig.model.set_faults({Fault::fail_nth(CallKind::kMap, 1)});
@@ -291,7 +316,7 @@ TEST(SlowPathFaults, AfterMappingFailedAFreshStartWithAllPagesIsTried) {
   rig.validate();
 }
 
-TEST(SlowPathFaults, PagesThatCannotGoBackHelpNobody) {
+TEST(MissFaults, PagesThatCannotGoBackHelpNobody) {
   for (Backing backing : {Backing::kPages, Backing::kSegments}) {
     StateRig rig(64_MiB);
     PoolIndex asking = kDefaultPool;
@@ -316,7 +341,7 @@ TEST(SlowPathFaults, PagesThatCannotGoBackHelpNobody) {
   }
 }
 
-TEST(SlowPathFaults, ThePoolsLimitIsNamedWhereItIsWhatStandsInTheWay) {
+TEST(MissFaults, ThePoolsLimitIsNamedWhereItIsWhatStandsInTheWay) {
   StateRig rig(256_MiB, config_of(0));
   PoolIndex index;
   {
@@ -338,7 +363,7 @@ TEST(SlowPathFaults, ThePoolsLimitIsNamedWhereItIsWhatStandsInTheWay) {
 
 // ---- Segments
 
-TEST(SlowPathFaults, ASegmentThatIsRefusedIsAskedForInItsLeastSize) {
+TEST(MissFaults, ASegmentThatIsRefusedIsAskedForInItsLeastSize) {
   Config config;
   config.backing = Backing::kSegments;
   StateRig rig(256_MiB, config);

@@ -1,0 +1,208 @@
+#include "allocator/core/page_miss.h"
+
+#include <utility>
+
+#include "allocator/core/rebase.h"
+#include "tests/unit/core/state_rig.h"
+
+namespace levee::core {
+namespace {
+
+using device::sim::CallKind;
+
+TEST(PageMiss, CreatesWhatLiveBytesNeedAndNoMore) {
+  StateRig rig;
+  rig.alloc(5_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), 6_MiB);
+  rig.alloc(3_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), 8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_emergencies, 0);
+}
+
+TEST(PageMiss, StitchesFreePagesBeforeItBuysMore) {
+  Config config;
+  config.slack = 0;
+  StateRig rig(256_MiB, config);
+  std::vector<DeviceAddr> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(rig.alloc(6_MiB));
+  for (std::size_t i : {0U, 2U, 4U}) rig.free(blocks[i]);
+  const std::uint64_t created = rig.calls(CallKind::kCreateHandle);
+  rig.alloc(18_MiB);
+  EXPECT_EQ(rig.calls(CallKind::kCreateHandle), created);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 1);
+  rig.validate();
+}
+
+TEST(PageMiss, MemoryMadeBeforeAnythingIsGivenBackComesInLargerPages) {
+  Config config;
+  config.larger_pages_from = 128_MiB;  // pages of two units: from 64 MiB on, and first from 8
+  const auto pages_of_the_second_16_mib = [&](bool is_something_freed) {
+    StateRig rig(256_MiB, config);
+    rig.alloc(16_MiB);
+    EXPECT_EQ(rig.calls(CallKind::kCreateHandle), 8U) << "of one unit each";
+    // As much as was ever asked for lives, or twice as much was asked for.
+    rig.state.age.pass_bytes((is_something_freed ? 64_MiB : 16_MiB).value, (16_MiB).value);
+    rig.alloc(16_MiB);
+    return rig.calls(CallKind::kCreateHandle) - 8;
+  };
+  EXPECT_EQ(pages_of_the_second_16_mib(false), 4U);
+  EXPECT_EQ(pages_of_the_second_16_mib(true), 8U);
+}
+
+TEST(PageMiss, NearTheLimitFirstPagesAreSmallToo) {
+  Config config;
+  config.larger_pages_from = 128_MiB;
+  StateRig rig(256_MiB, config);
+  rig.state.limits.process = 40_MiB;
+  rig.alloc(32_MiB);
+  const std::uint64_t before = rig.calls(CallKind::kCreateHandle);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.calls(CallKind::kCreateHandle) - before, 4U);
+}
+
+// What growth was to complete is free until then, and whoever comes first has it.
+TEST(PageMiss, MemoryThatOthersTakeDuringGrowthIsGrownAnew) {
+  StateRig rig;
+  rig.free(rig.alloc(8_MiB));
+  rig.alloc(5_MiB);  // 3 MiB are free behind it, and two pages more make 7
+  bool is_taken = false;
+  rig.device.hear_create_handle = [&] {
+    if (std::exchange(is_taken, true)) return;
+    PoolGuard guard(rig.state);
+    EXPECT_EQ(rig.placer.serve(rig.request(1_MiB + 512_KiB)).outcome, Placer::Outcome::kServed);
+  };
+  rig.alloc(6_MiB);
+  EXPECT_TRUE(is_taken);
+  EXPECT_EQ(rig.state.counters.stats().num_emergencies, 0);
+  EXPECT_EQ(rig.state.space.reserved(), 14_MiB);
+  rig.validate();
+}
+
+TEST(PageMiss, WithoutStitchingItGrows) {
+  Config config;
+  config.stitch = StitchMode::kNone;
+  StateRig rig(256_MiB, config);
+  const DeviceAddr first = rig.alloc(6_MiB);
+  rig.alloc(6_MiB);
+  rig.free(first);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), 20_MiB);
+}
+
+// Pages free in pairs between blocks that stay, and a request that only a stitch or growth serves.
+class GuardTest : public testing::Test {
+ protected:
+  static Config config() {
+    Config made;
+    made.slack = 0;
+    made.rebase = false;
+    made.guard_share = 1e-9;  // any stitch is above it
+    made.guard_windows = 1;
+    made.guard_growth = 0.5;
+    return made;
+  }
+  static void scatter(StateRig& rig) {
+    std::vector<DeviceAddr> blocks;
+    for (int i = 0; i < 16; ++i) blocks.push_back(rig.alloc(4_MiB));
+    for (std::size_t i = 0; i < blocks.size(); i += 2) rig.free(blocks[i]);
+  }
+  // A step whose miss is stitched: at the next one the guard goes on.
+  static void go_on(StateRig& rig) {
+    take_a_step(rig);
+    rig.alloc(8_MiB);
+    ASSERT_EQ(rig.state.counters.stats().num_stitches, 1);
+  }
+  static void take_a_step(StateRig& rig) {
+    rig.state.age.begin_step();
+    rig.model.advance(1000_ms);
+  }
+};
+
+TEST_F(GuardTest, GrowsInsteadOfStitchingWhileOn) {
+  StateRig rig(1_GiB, config());
+  scatter(rig);
+  go_on(rig);
+  const Bytes before = rig.state.space.reserved();
+  take_a_step(rig);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_guard_entries, 1);
+  EXPECT_EQ(rig.state.counters.stats().num_guard_growths, 1);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 1);
+  EXPECT_GT(rig.state.space.reserved(), before);
+  rig.validate();
+}
+
+TEST_F(GuardTest, StitchesAllTheSameWhereTheDeviceIsNearlyFull) {
+  StateRig rig(72_MiB, config());  // a sixteenth has to stay free, and 8 MiB are
+  scatter(rig);
+  go_on(rig);
+  take_a_step(rig);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_guard_entries, 1);
+  EXPECT_EQ(rig.state.counters.stats().num_guard_growths, 0);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 2);
+  EXPECT_EQ(rig.state.counters.stats().num_emergencies, 0);
+  EXPECT_EQ(rig.state.space.reserved(), 64_MiB);
+}
+
+TEST_F(GuardTest, StitchesAllTheSameAtALimit) {
+  StateRig rig(1_GiB, config());
+  rig.state.limits.process = 66_MiB;
+  scatter(rig);
+  go_on(rig);
+  take_a_step(rig);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 2);
+  EXPECT_EQ(rig.state.counters.stats().num_emergencies, 0);
+}
+
+TEST_F(GuardTest, HoldsNoMoreThanItsBound) {
+  Config bounded = config();
+  bounded.guard_growth = 0.1;  // of a peak of 64 MiB
+  StateRig rig(1_GiB, bounded);
+  scatter(rig);
+  go_on(rig);
+  take_a_step(rig);
+  rig.alloc(8_MiB);
+  EXPECT_LE(rig.state.space.reserved(), 70_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 2);
+}
+
+TEST_F(GuardTest, ADeviceThatRefusesGrowthIsStitchedOn) {
+  StateRig rig(1_GiB, config());
+  scatter(rig);
+  go_on(rig);
+  take_a_step(rig);
+  device::sim::Fault fault = device::sim::Fault::fail_nth(CallKind::kCreateHandle, 1);
+  fault.times = 100;
+  rig.model.set_faults({fault});
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_stitches, 2);
+  EXPECT_EQ(rig.state.counters.stats().num_emergencies, 0);
+  rig.validate();
+}
+
+TEST_F(GuardTest, PagesThatARebaseLeftOutComeBackToThePrimaryZone) {
+  StateRig rig(1_GiB, config());
+  scatter(rig);
+  Pool& pool = rig.state.pools.default_pool();
+  for (int i = 0; i < 4; ++i) rig.state.age.begin_step();
+  const Status rebased = rig.locked([&](PoolGuard& guard) {
+    return rig.pages.rebase(guard, pool, choose_rebase_pages(rig.state, pool));
+  });
+  ASSERT_TRUE(rebased.ok());
+  EXPECT_EQ(choose_missing_pages(rig.state, pool).size(), 16U) << "those of blocks that stayed";
+  std::vector<DeviceAddr> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(rig.alloc(4_MiB));
+  for (std::size_t i = 0; i < blocks.size(); i += 2) rig.free(blocks[i]);
+  go_on(rig);
+  take_a_step(rig);
+  rig.alloc(8_MiB);
+  EXPECT_EQ(rig.state.counters.stats().num_guard_entries, 1);
+  EXPECT_TRUE(choose_missing_pages(rig.state, pool).empty());
+  EXPECT_EQ(rig.state.counters.stats().num_guard_growths, 1);
+  rig.validate();
+}
+
+}  // namespace
+}  // namespace levee::core
