@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "tests/support/private_member.h"
+
 namespace levee::device::sim {
 namespace {
 
@@ -122,6 +126,50 @@ TEST_F(UseMapTest, AnOutputThatWasGivenBackIsNoLongerOfItsCapture) {
   EXPECT_FALSE(frame.intervals[0].use.is_captured());
   EXPECT_EQ(conflicts, 0);
 }
+
+// ---- Each line of `validate`, on a frame that is broken by hand.
+
+LEVEE_PRIVATE_MEMBER(extra_of, UseMap, extra_)
+
+struct Damage {
+  const char* name;
+  const char* words;
+  void (*break_it)(Frame& frame, UseMap& map);
+};
+
+class UseMapLines : public UseMapTest, public ::testing::WithParamInterface<Damage> {};
+
+TEST_P(UseMapLines, NoticeWhatIsBroken) {
+  note(UseKind::kHandOut, a, 0, 4096);
+  note(UseKind::kHandOut, b, 4096, 8192);
+  ASSERT_EQ(intervals(), 2U);
+  EXPECT_DEATH(
+      {
+        GetParam().break_it(frame, map);
+        map.validate(frame);
+      },
+      GetParam().words);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, UseMapLines,
+    ::testing::Values(Damage{"order", "interval.begin >= end.*interval at 4095",
+                             [](Frame& frame, UseMap&) { frame.intervals[1].begin = 4095; }},
+                      Damage{"length", "interval.begin < interval.end.*interval at 4096",
+                             [](Frame& frame, UseMap&) { frame.intervals[1].end = 4096; }},
+                      Damage{"an_interval_without_a_use", "is_empty.*interval at 4096",
+                             [](Frame& frame, UseMap&) { frame.intervals[1].use = Use{}; }},
+                      Damage{"further_uses_that_are_none", "interval.extra == 0",
+                             [](Frame& frame, UseMap& map) {
+                               extra_of(map).emplace_back();
+                               frame.intervals[1].extra = 1;
+                             }},
+                      Damage{"the_work_of_an_owner", "use.op == 0",
+                             [](Frame& frame, UseMap&) { frame.intervals[1].use.op = 5; }},
+                      Damage{
+                          "the_end_of_a_frame", "end <= kFrameBytes",
+                          [](Frame& frame, UseMap&) { frame.intervals[1].end = (2 << 20) + 1; }}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace levee::device::sim
