@@ -1,6 +1,8 @@
 // The allocator as its users see it: sizes, errors, reuse, limits, trim, numbers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "tests/unit/core/rig.h"
@@ -40,6 +42,27 @@ TEST(Allocator, FreeOfWhatIsNoBlockDoesNothing) {
   EXPECT_EQ(rig->free(small).code(), StatusCode::kNotOwned);
   rig->validate();
   rig.free(large);
+}
+
+// On the way that takes no lock, which a thread's cache is for.
+TEST(Allocator, FreeInsideOfACachedBlockDoesNothing) {
+  Rig rig;
+  constexpr Bytes kObject = 3_KiB;  // 21 of them and a rest in 64 KiB
+  std::vector<DeviceAddr> all;
+  for (int i = 0; i < 21; ++i) all.push_back(rig.alloc(kObject));
+  for (int i = 0; i < 8; ++i) {
+    rig.free(all.back());
+    all.pop_back();
+  }
+  const DeviceAddr block = rig.alloc(kObject);
+  rig.free(block);
+  const DeviceAddr first = *std::min_element(all.begin(), all.end());
+  for (const DeviceAddr wrong : {first + 512_B, first + 1_B, first + kObject * 21 + 512_B}) {
+    EXPECT_EQ(rig->free(wrong).code(), StatusCode::kNotOwned);
+    EXPECT_FALSE(wrong > first + kObject * 21 && rig->find(wrong).ok()) << "behind the last object";
+  }
+  rig->validate();
+  for (const DeviceAddr addr : all) rig.free(addr);
 }
 
 TEST(Allocator, FindsTheBlockAroundAnAddress) {
@@ -177,9 +200,33 @@ TEST(Allocator, ASettingThatContradictsTheDeviceIsRefused) {
   Config odd;
   odd.page_size = 3_MiB;
   EXPECT_EQ(make_allocator(device, odd, nullptr).code(), StatusCode::kInvalidArgument);
+  odd.page_size = 0_B;
+  EXPECT_EQ(make_allocator(device, odd, nullptr).code(), StatusCode::kInvalidArgument);
   Config greedy;
   greedy.memory_fraction = 1.5;
   EXPECT_EQ(make_allocator(device, greedy, nullptr).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Allocator, ADeviceThatCannotDoWhatIsAskedIsRefused) {
+  const auto made_on = [](const std::function<void(device::sim::DeviceConfig&)>& change,
+                          const Config& config) {
+    device::sim::ModelConfig model_config;
+    change(model_config.devices[0]);
+    device::sim::GpuModel model(model_config);
+    device::sim::SimDevice device(model, DeviceId{0});
+    return make_allocator(device, config, nullptr).code();
+  };
+  Config pages;
+  pages.backing = Backing::kPages;
+  const auto no_vmm = [](device::sim::DeviceConfig& device) { device.has_vmm = false; };
+  EXPECT_EQ(made_on(no_vmm, pages), StatusCode::kUnsupported);
+  EXPECT_EQ(made_on(no_vmm, Config{}), StatusCode::kOk) << "segments it can";
+  const auto coarse = [](device::sim::DeviceConfig& device) { device.vmm_granularity = 8_MiB; };
+  Config fine;
+  fine.page_size = 4_MiB;
+  EXPECT_EQ(made_on(coarse, fine), StatusCode::kInvalidArgument);
+  fine.page_size = 8_MiB;
+  EXPECT_EQ(made_on(coarse, fine), StatusCode::kOk);
 }
 
 TEST(Allocator, FreshLengthsNeverGrowItAfterWarmUp) {

@@ -15,6 +15,43 @@ TEST(DeviceAllocator, DescribesABlockFromAnyAddressInIt) {
   EXPECT_FALSE(rig->owns(DeviceAddr{1}));
 }
 
+TEST(DeviceAllocator, AnAddressBetweenBlocksIsNobodys) {
+  Rig rig;
+  // A range of a chunk and the room behind it; one that waits for another stream is nobody's
+  // either.
+  const DeviceAddr range = rig.alloc(100_KiB);
+  EXPECT_TRUE(rig->find(range + 100_KiB - 1_B).ok());
+  const Bytes span = 112_KiB;
+  EXPECT_EQ(rig->find(range + span + 512_B).code(), StatusCode::kNotOwned);
+  const StreamId side = rig.stream();
+  rig.work(side, 5_ms);
+  ASSERT_TRUE(rig->record_use(range, side).ok());
+  rig.free(range);
+  EXPECT_EQ(rig->find(range + 512_B).code(), StatusCode::kNotOwned);
+  EXPECT_EQ(rig->base_allocation(DeviceAddr{4096}).code(), StatusCode::kNotOwned);
+  EXPECT_EQ(rig->find(DeviceAddr{4096}).code(), StatusCode::kNotOwned);
+}
+
+// A view of a tensor begins where it begins.
+TEST(DeviceAllocator, AUseMayBeToldByAnyAddressOfTheBlock) {
+  Rig rig;
+  for (const Bytes bytes : {700_B, 100_KiB, 5_MiB}) {
+    const StreamId side = rig.stream();
+    rig.work(side, 5_ms);
+    const DeviceAddr block = rig.alloc(bytes);
+    ASSERT_TRUE(rig->record_use(block + bytes - 1_B, side).ok()) << bytes.value;
+    rig.free(block);
+    EXPECT_GE(rig->stats().active_bytes[0].current, static_cast<std::int64_t>(bytes.value))
+        << "it waits for the other stream";
+    EXPECT_EQ(rig->record_use(block, side).code, StatusCode::kNotOwned) << "it was given back";
+    EXPECT_EQ(rig->record_use(block + bytes - 1_B, side).code, StatusCode::kNotOwned);
+  }
+  EXPECT_EQ(rig->record_use(DeviceAddr{4096}, StreamId{0}).code, StatusCode::kNotOwned);
+  const DeviceAddr block = rig.alloc(5_MiB);
+  EXPECT_EQ(rig->record_use(block + 5_MiB, StreamId{0}).code, StatusCode::kNotOwned);
+  rig->validate();
+}
+
 TEST(DeviceAllocator, ALimitTakesNothingAwayAndHoldsFromThenOn) {
   Rig rig;
   rig.alloc(20_MiB);

@@ -67,6 +67,7 @@ TEST_F(ObservedDeviceTest, EachCallIsAnEventAndAFailureSaysSo) {
   EXPECT_EQ(notebook.events[0].b, 2097152U);
   EXPECT_EQ(notebook.events[0].aux & kDriverCallFailed, 0);
   EXPECT_NE(notebook.events[1].aux & kDriverCallFailed, 0);
+  EXPECT_EQ(notebook.events[1].b, 2U) << "CUDA's error, not the bytes";
   EXPECT_EQ(notebook.events[1].context(), ContextId{42});
   EXPECT_EQ(notebook.events[0].lane, LaneId{7});
 }

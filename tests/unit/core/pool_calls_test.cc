@@ -1,5 +1,8 @@
 // Calls about private pools, through the allocator's door: use counts, settings, what is refused.
 // What regions route is in pools_test.cc.
+#include <memory>
+#include <utility>
+
 #include "tests/unit/core/rig.h"
 #include "tests/unit/core/state_rig.h"
 
@@ -37,6 +40,19 @@ TEST(PoolCalls, SettingsOfAPoolThatIsNoneAreRefused) {
   EXPECT_FALSE(rig->set_pool_backing(kGraphs, Backing::kSegments).ok());
   EXPECT_FALSE(rig->end_allocate_to_pool(kGraphs).ok());
   EXPECT_FALSE(rig->checkpoint_pool(kGraphs).ok());
+}
+
+TEST(PoolCalls, PagesForAPoolNeedADeviceThatHasThem) {
+  device::sim::ModelConfig config;
+  config.devices[0].has_vmm = false;
+  device::sim::GpuModel model(config);
+  device::sim::SimDevice device(model, DeviceId{0});
+  const std::unique_ptr<Allocator> allocator =
+      std::move(make_allocator(device, Config{}, nullptr).value());
+  ASSERT_TRUE(allocator->create_or_retain_pool(kGraphs).ok());
+  EXPECT_EQ(allocator->set_pool_backing(kGraphs, Backing::kPages).code, StatusCode::kUnsupported);
+  EXPECT_TRUE(allocator->set_pool_backing(kGraphs, Backing::kSegments).ok());
+  EXPECT_TRUE(allocator->set_pool_backing(kGraphs, Backing::kAuto).ok());
 }
 
 TEST(PoolCalls, AReleasedPoolIsNotRestored) {

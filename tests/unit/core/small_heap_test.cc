@@ -105,5 +105,22 @@ TEST_F(SmallHeapTest, IdleSlabsOfAChunkInUseAreGivenUpToo) {
   heap_.free_object(stays, streams_.stamp_now(mine_));
 }
 
+// As a checkpoint is restored: exactly these bytes, or nothing.
+TEST_F(SmallHeapTest, BytesThatAreTakenAreNotTakenAgain) {
+  Chunk* chunk = add_chunk(0);
+  BlockRecord range;
+  range.addr = chunk->base + 16_KiB;
+  range.bytes = range.span = range.requested = 32_KiB;
+  ASSERT_TRUE(heap_.take_range_at(chunk, &range));
+  BlockRecord overlapping = range;
+  overlapping.addr = chunk->base + 32_KiB;
+  EXPECT_FALSE(heap_.take_range_at(chunk, &overlapping));
+  const SizeClass c = class_of(1_KiB);
+  EXPECT_FALSE(heap_.take_object_at(chunk, chunk->base, c, mine_, 1_KiB)) << "no room for its slab";
+  EXPECT_TRUE(heap_.take_object_at(chunk, chunk->base + 64_KiB, c, mine_, 1_KiB));
+  EXPECT_FALSE(heap_.take_object_at(chunk, chunk->base + 64_KiB, c, mine_, 1_KiB)) << "again";
+  heap_.validate();
+}
+
 }  // namespace
 }  // namespace levee::core

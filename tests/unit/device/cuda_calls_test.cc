@@ -297,6 +297,55 @@ TEST_F(CudaCalls, DevicesAreCountedOrTheProblemIsNamed) {
   EXPECT_EQ(cuda_problem(cuda_), "There is none.");
 }
 
+TEST_F(CudaCalls, WhyThereIsNoGpuIsNamed) {
+  static cudaError_t answer;
+  cuda_.get_device_count = [](int* count) {
+    *count = 0;
+    return answer;
+  };
+  for (const cudaError_t no_driver : {cudaErrorInsufficientDriver, cudaErrorStubLibrary}) {
+    answer = no_driver;
+    EXPECT_NE(cuda_problem(cuda_).find("no NVIDIA driver"), std::string::npos) << no_driver;
+  }
+  for (const cudaError_t no_gpu : {cudaErrorNoDevice, cudaSuccess}) {
+    answer = no_gpu;
+    EXPECT_NE(cuda_problem(cuda_).find("sees no GPU"), std::string::npos) << no_gpu;
+  }
+}
+
+TEST_F(CudaCalls, WithoutALibraryNothingIsOpened) {
+  cuda_.problem = "There is none.";
+  EXPECT_EQ(CudaDevice::open(DeviceId{0}, cuda_).code(), StatusCode::kUnsupported);
+  EXPECT_TRUE(fake.calls.empty());
+}
+
+TEST_F(CudaCalls, ADeviceWithoutVirtualMemoryIsNotAskedForIt) {
+  cuda_.mem_map = nullptr;
+  open(0);
+  ASSERT_FALSE(device().capabilities().has_vmm);
+  const auto is_refused = [](Status status) {
+    return status.native_code == static_cast<std::int32_t>(cudaErrorNotSupported);
+  };
+  fake.calls.clear();
+  EXPECT_TRUE(is_refused(device().reserve_range(2_MiB, 2_MiB).status()));
+  EXPECT_TRUE(is_refused(device().free_range(kAddr, 2_MiB)));
+  EXPECT_TRUE(is_refused(device().create_handle(2_MiB).status()));
+  EXPECT_TRUE(is_refused(device().release_handle(HandleId{5})));
+  EXPECT_TRUE(is_refused(device().map(kAddr, 2_MiB, HandleId{5})));
+  EXPECT_TRUE(is_refused(device().set_access(kAddr, 2_MiB)));
+  EXPECT_TRUE(is_refused(device().unmap(kAddr, 2_MiB)));
+  for (const std::string& call : fake.calls) EXPECT_EQ(call.find("_device"), 3U) << call;
+}
+
+// The program's own last error is the program's: only one of ours is taken away again.
+TEST_F(CudaCalls, ACallThatSucceedsLeavesTheLastErrorAlone) {
+  open(0);
+  fake.has_last_error = true;
+  EXPECT_TRUE(device().memory_info().ok());
+  EXPECT_TRUE(device().allocate(2_MiB).ok());
+  EXPECT_TRUE(fake.has_last_error);
+}
+
 // ---- The judge of the stand-in GPU
 
 std::vector<std::string> told;
