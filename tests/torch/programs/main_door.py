@@ -575,6 +575,25 @@ def check_checkpoints_of_a_pool():
     torch._C._cuda_releasePool(device, pool)
 
 
+def check_checkpoints_of_a_pool_that_is_none_or_gone_are_refused():
+    device = torch.cuda.current_device()
+    error = raises(RuntimeError, lambda: torch._C._cuda_getCheckpointState(device, (0, 123456)))
+    assert "getCheckpointState" in str(error), error
+    pool = torch.cuda.graph_pool_handle()
+    torch._C._cuda_beginAllocateCurrentThreadToPool(device, pool)
+    kept = torch.empty(4 * MiB, dtype=torch.uint8, device="cuda")
+    torch._C._cuda_endAllocateToPool(device, pool)
+    state = torch._C._cuda_getCheckpointState(device, pool)
+    torch._C._cuda_releasePool(device, pool)
+    before = live()
+    error = raises(
+        RuntimeError, lambda: torch._C._cuda_setCheckpointPoolState(device, state, [], [])
+    )
+    assert "setCheckpointPoolState" in str(error), error
+    assert live() == before, "nothing was changed"
+    del kept
+
+
 def check_memory_of_pages_is_not_shared_by_ipc_and_says_so():
     tensor = torch.empty(1000, device="cuda")
     error = raises(RuntimeError, lambda: tensor.untyped_storage()._share_cuda_())
