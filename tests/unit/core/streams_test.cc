@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/unit/core/rig.h"
+#include "tests/unit/core/state_rig.h"
 
 namespace levee::core {
 namespace {
@@ -170,6 +171,27 @@ TEST(CrossStream, AStreamThatWasDestroyedDoesNotHoldItsMemory) {
   rig.model().set_judge(
       device::sim::JudgeMode::kCount);  // the id is foreign now, which is the point
   EXPECT_TRUE(rig->allocate(150_MiB, StreamId{0}, nullptr).ok());
+}
+
+// CUDA does not capture the legacy stream, and of one that nobody has seen it knows nothing:
+// neither is asked about, and no answer of the device is an error then.
+TEST(StreamTable, StreamsThatCannotCaptureAreNotAskedAbout) {
+  StateRig rig;
+  const StreamIndex legacy = rig.state.stream_index(StreamId{0});
+  const StreamId blocking =
+      *rig.model.create_stream(DeviceId{0}, {.non_blocking = false, .priority = 0});
+  const StreamIndex other = rig.state.stream_index(blocking);
+  ASSERT_TRUE(
+      rig.model.begin_capture(DeviceId{0}, blocking, device::sim::CaptureMode::kRelaxed).ok());
+  EXPECT_TRUE(rig.state.streams.is_capturing(other).value());
+  const std::uint64_t before = rig.calls(device::sim::CallKind::kCaptureInfo);
+  for (const StreamIndex index : {legacy, kUnknownStream}) {
+    const Result<bool> answer = rig.state.streams.is_capturing(index);
+    ASSERT_TRUE(answer.ok());
+    EXPECT_FALSE(*answer);
+  }
+  EXPECT_EQ(rig.calls(device::sim::CallKind::kCaptureInfo), before);
+  EXPECT_TRUE(rig.model.end_capture(DeviceId{0}, blocking).ok());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/unit/core/rig.h"
+#include "tests/unit/core/state_rig.h"
 
 namespace levee::core {
 namespace {
@@ -90,6 +91,12 @@ TEST(RecordUse, SmallObjectsWaitToo) {
 TEST(RecordUse, OfNothingIsRefused) {
   Rig rig;
   EXPECT_EQ(rig->record_use(DeviceAddr{123}, StreamId{0}).code, StatusCode::kNotOwned);
+}
+
+TEST(WaitingList, UnderAStreamThatNothingWaitsForThereIsNothing) {
+  StateRig rig;
+  EXPECT_EQ(rig.state.waiting.take_done(StreamIndex{4000}, rig.state.streams), nullptr);
+  EXPECT_EQ(rig.state.waiting.take_done(StreamIndex{0}, rig.state.streams), nullptr);
 }
 
 }  // namespace
