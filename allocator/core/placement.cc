@@ -25,6 +25,12 @@ std::optional<Place> first_fit(const Zone& zone, Bytes bytes, Lifetime lifetime,
       if (is_accepted(accept, place)) return place;
     }
   } else {
+    if (lifetime == Lifetime::kBrief) {
+      if (const auto i = runs.best_fit(bytes)) {
+        const Place place{zone.index, high_end(runs.at(*i), bytes)};
+        if (is_accepted(accept, place)) return place;
+      }
+    }
     for (auto i = runs.highest_fit(bytes); i; i = runs.highest_fit(bytes, *i)) {
       const Place place{zone.index, high_end(runs.at(*i), bytes)};
       if (is_accepted(accept, place)) return place;
@@ -73,7 +79,7 @@ std::optional<Place> choose_place(const Space& space, const SearchScope& scope, 
   if (place || !accept) return place;
   // Inside of a run that is refused at one end there may be pages enough: from its low end, or from
   // one of its pages on.
-  if (lifetime == Lifetime::kShort && !scope.primary.is_none()) {
+  if (lifetime != Lifetime::kLong && !scope.primary.is_none()) {
     const auto low = first_fit(space.zone(scope.primary), bytes, Lifetime::kLong, accept);
     if (low) return low;
   }

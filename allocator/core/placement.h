@@ -1,11 +1,13 @@
 // Where a large block goes: pure decisions over the runs of zones. Nothing is changed here.
 //
 // Two-ended first fit, byte-granular: what is expected to live long goes to the lowest run that is
-// long enough, at its low end; what is expected to go soon to the highest, at its high end. Failing
-// that, the shortest alias run that is long enough. Requests with an alignment (a page for small
-// blocks) take the lowest aligned stretch. A caller may refuse candidates (memory that would need
-// a wait while a stream captures); the search then goes on.
-// Cost: linear in the runs of the primary zone, see run_index.h.
+// long enough, at its low end; what is expected to go soon to the highest, at its high end; what is
+// expected to go at once to the shortest, at its high end: it is gone before the rest of that run
+// is missed, and the long runs stay whole for what stays longer. Failing that, the shortest alias
+// run that is long enough. Requests with an alignment (a page for small blocks) take the lowest
+// aligned stretch. A caller may refuse candidates (memory that would need a wait while a stream
+// captures); the search then goes on. Cost: linear in the runs of the primary zone, see
+// run_index.h.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,7 @@
 namespace levee::core {
 
 /// How long a block is expected to live. A wrong guess costs placement, never correctness.
-enum class Lifetime : std::uint8_t { kLong, kShort };
+enum class Lifetime : std::uint8_t { kLong, kShort, kBrief };
 
 struct Place {
   ZoneIndex zone;

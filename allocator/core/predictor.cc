@@ -21,6 +21,15 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return h ^ (h >> 29);
 }
 
+// One long life undoes a habit of short ones at once: a long block at the wrong end costs more.
+void count(std::int8_t& counter, bool was_shorter) {
+  if (was_shorter) {
+    if (counter < 3) ++counter;
+  } else {
+    counter = counter > 1 ? std::int8_t{0} : static_cast<std::int8_t>(std::max(-3, counter - 1));
+  }
+}
+
 // Logarithm in half octaves, rounded: 2 * log2(n).
 int half_octaves(std::uint64_t n) {
   // sqrt(2)^(k - 1/2) <= n < sqrt(2)^(k + 1/2), without calling log.
@@ -113,6 +122,11 @@ Predictor::Guess Predictor::on_request(Bytes request) {
     guess.lifetime = counter->value > 0 ? Lifetime::kShort : Lifetime::kLong;
     break;
   }
+  if (guess.lifetime == Lifetime::kShort && step_ >= kBriefFromStep &&
+      bytes <= kBriefSize * mean_bytes_ && is_brief(*ticket)) {
+    guess.lifetime = Lifetime::kBrief;
+  }
+  ticket->asked_at_bytes = clock_bytes_;
   ticket->deadline_bytes =
       clock_bytes_ - request.value + static_cast<std::uint64_t>(kShortLife * mean_bytes_);
   if (watch_count_ == watch_.size()) {
@@ -129,6 +143,16 @@ Predictor::Guess Predictor::on_request(Bytes request) {
   return guess;
 }
 
+bool Predictor::is_brief(const Ticket& ticket) {
+  for (std::size_t i = kContexts; i-- > 0;) {
+    const Counter* counter = find(ticket.contexts[i]);
+    if (counter == nullptr || counter->brief == 0) continue;
+    if (i >= kPosition && std::abs(counter->brief) < 2) continue;
+    return counter->brief > 0;
+  }
+  return false;
+}
+
 // Tickets whose time is over were long-lived, if they still live.
 void Predictor::expire() {
   while (watch_count_ > 0) {
@@ -137,30 +161,27 @@ void Predictor::expire() {
     watch_begin_ = (watch_begin_ + 1) % watch_.size();
     --watch_count_;
     oldest->is_watched = false;
-    if (!oldest->is_trained) train(*oldest, /*was_short=*/false);
+    if (!oldest->is_trained) train(*oldest, Lifetime::kLong);
     oldest->is_trained = true;
     if (oldest->is_freed) tickets_.destroy(oldest);
   }
 }
 
-void Predictor::train(const Ticket& ticket, bool was_short) {
+void Predictor::train(const Ticket& ticket, Lifetime lived) {
   for (const std::uint64_t context : ticket.contexts) {
     Counter& counter = counters_[context >> (64 - kCounterBits)];
     const auto tag = static_cast<std::uint32_t>(context | 1);
-    if (counter.tag != tag) counter = Counter{tag, 0};
-    if (was_short) {
-      if (counter.value < 3) ++counter.value;
-    } else {
-      // One long life undoes a habit of short ones at once: a long block at the wrong end costs
-      // more.
-      counter.value = counter.value > 1 ? std::int8_t{0}
-                                        : static_cast<std::int8_t>(std::max(-3, counter.value - 1));
-    }
+    if (counter.tag != tag) counter = Counter{tag, 0, 0};
+    count(counter.value, lived != Lifetime::kLong);
+    count(counter.brief, lived == Lifetime::kBrief);
   }
 }
 
 void Predictor::on_free_slow(Ticket* ticket) {
-  if (!ticket->is_trained) train(*ticket, /*was_short=*/true);
+  if (!ticket->is_trained) {
+    const auto since = static_cast<double>(clock_bytes_ - ticket->asked_at_bytes);
+    train(*ticket, since < kBriefLife * mean_bytes_ ? Lifetime::kBrief : Lifetime::kShort);
+  }
   ticket->is_trained = true;
   drop(ticket);
 }

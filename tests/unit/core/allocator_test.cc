@@ -259,6 +259,41 @@ TEST(Allocator, FreshLengthsNeverGrowItAfterWarmUp) {
             1.01 * static_cast<double>(after.allocated_bytes[0].peak));
 }
 
+// Ten steps in which a hole of 4 MiB opens between two blocks that stay, while scratch memory of
+// that size comes and goes. Says whether the last scratch block lay in the hole.
+bool scratch_lies_in_the_hole(Rig& rig) {
+  bool lies_there = false;
+  for (int step = 0; step < 10; ++step) {
+    rig->mark_step();
+    const DeviceAddr below = rig.alloc(8_MiB);
+    const DeviceAddr hole = rig.alloc(4_MiB);
+    const DeviceAddr above = rig.alloc(8_MiB);
+    for (int i = 0; i < 60; ++i) rig.free(rig.alloc(4_MiB));
+    rig.free(hole);
+    for (int i = 0; i < 60; ++i) {
+      const DeviceAddr scratch = rig.alloc(4_MiB);
+      lies_there = scratch == hole;
+      rig.free(scratch);
+    }
+    rig.free(below);
+    rig.free(above);
+  }
+  return lies_there;
+}
+
+TEST(Allocator, WhatGoesAtOnceLeavesLongRunsWhole) {
+  Rig one;
+  one.free(one.alloc(100_MiB));
+  EXPECT_TRUE(scratch_lies_in_the_hole(one));
+}
+
+TEST(Allocator, BesideSideStreamsWhatGoesAtOnceGoesToTheTop) {
+  Rig several;
+  several.free(several.alloc(100_MiB));
+  several.free(several.alloc(2_MiB, several.stream()));
+  EXPECT_FALSE(scratch_lies_in_the_hole(several));
+}
+
 // A range as large as the memory for each of them would be more than a driver has: 47 bits of
 // addresses are 28 times the memory of this device.
 TEST(Allocator, AliasZonesDoNotUseUpTheAddressesOfALargeDevice) {

@@ -33,6 +33,18 @@ TEST_F(PlacementTest, LongLivedGoesToTheBottomShortLivedToTheTop) {
   EXPECT_EQ(choose(3_MiB, Lifetime::kShort)->run, (core::Run{29_MiB, 3_MiB}));
 }
 
+TEST_F(PlacementTest, WhatGoesAtOnceTakesTheShortestRunThatFits) {
+  // Free: 10, 4 and 14 MiB.
+  space_.occupy(primary_, core::Run{10_MiB, 2_MiB}, kDefaultPool);
+  space_.occupy(primary_, core::Run{16_MiB, 2_MiB}, kDefaultPool);
+  EXPECT_EQ(choose(3_MiB, Lifetime::kBrief)->run, (core::Run{13_MiB, 3_MiB}));
+  EXPECT_EQ(choose(5_MiB, Lifetime::kBrief)->run, (core::Run{5_MiB, 5_MiB}));
+  EXPECT_EQ(choose(11_MiB, Lifetime::kBrief)->run, (core::Run{21_MiB, 11_MiB}));
+  // Where the shortest is refused, as what goes soon.
+  const PlaceFilter accept = [](const Place& p) { return p.run.begin >= 16_MiB; };
+  EXPECT_EQ(choose(3_MiB, Lifetime::kBrief, accept)->run, (core::Run{29_MiB, 3_MiB}));
+}
+
 TEST_F(PlacementTest, TheShortestAliasRunServesWhatThePrimaryCannot) {
   const ZoneIndex wide =
       space_.add_zone(DeviceAddr{2ULL << 32}, 1_GiB, kDefaultPool, ZoneRole::kAlias);
@@ -60,7 +72,7 @@ TEST_F(PlacementTest, PagesInsideOfARunServeWhereItsEndsAreRefused) {
   const PlaceFilter accept = [](const Place& p) {
     return p.run.begin >= 8_MiB && p.run.end() <= 30_MiB;
   };
-  for (Lifetime lifetime : {Lifetime::kLong, Lifetime::kShort}) {
+  for (Lifetime lifetime : {Lifetime::kLong, Lifetime::kShort, Lifetime::kBrief}) {
     const auto place = choose(21_MiB, lifetime, accept);
     ASSERT_TRUE(place.has_value());
     EXPECT_EQ(place->run, (core::Run{8_MiB, 21_MiB}));
@@ -74,7 +86,7 @@ TEST_F(PlacementTest, PagesInsideOfARunServeWhereItsEndsAreRefused) {
 TEST_F(PlacementTest, TheLowEndServesWhereTheHighOneIsRefused) {
   space_.occupy(primary_, core::Run{0_B, 1_MiB}, kDefaultPool);
   const PlaceFilter accept = [](const Place& p) { return p.run.end() <= 6_MiB; };
-  for (Lifetime lifetime : {Lifetime::kLong, Lifetime::kShort}) {
+  for (Lifetime lifetime : {Lifetime::kLong, Lifetime::kShort, Lifetime::kBrief}) {
     const auto place = choose(5_MiB, lifetime, accept);
     ASSERT_TRUE(place.has_value());
     EXPECT_EQ(place->run, (core::Run{1_MiB, 5_MiB}));

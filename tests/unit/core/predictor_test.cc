@@ -20,7 +20,7 @@ Step play(Predictor& predictor, std::uint64_t scale) {
   for (int i = 0; i < 200; ++i) {
     const Predictor::Guess brief = predictor.on_request(Bytes{scale * 2});
     ++step.asked;
-    step.right += brief.lifetime == Lifetime::kShort ? 1 : 0;
+    step.right += brief.lifetime != Lifetime::kLong ? 1 : 0;
     predictor.on_free(brief.ticket);
   }
   predictor.on_free(kept.ticket);
@@ -57,6 +57,66 @@ TEST(Predictor, ALongLifeIsNoticedWhileTheBlockStillLives) {
     for (int k = 0; k < 300; ++k) predictor.on_free(predictor.on_request(8_MiB).ticket);
   }
   for (Predictor::Ticket* ticket : kept) predictor.on_free(ticket);
+}
+
+// A step of scratch memory (gone at once), of blocks that a dozen requests outlive, and of one that
+// is large and gone at once. What was said of the last of each.
+struct Said {
+  Lifetime scratch = Lifetime::kLong;
+  Lifetime stays_a_while = Lifetime::kLong;
+  Lifetime large = Lifetime::kLong;
+};
+Said play_scratch(Predictor& predictor) {
+  Said said;
+  predictor.begin_step();
+  for (int i = 0; i < 20; ++i) {
+    const Predictor::Guess while_ = predictor.on_request(3_MiB);
+    said.stays_a_while = while_.lifetime;
+    for (int k = 0; k < 12; ++k) {
+      const Predictor::Guess scratch = predictor.on_request(4_MiB);
+      said.scratch = scratch.lifetime;
+      predictor.on_free(scratch.ticket);
+    }
+    predictor.on_free(while_.ticket);
+  }
+  const Predictor::Guess large = predictor.on_request(16_MiB);
+  said.large = large.lifetime;
+  predictor.on_free(large.ticket);
+  return said;
+}
+
+TEST(Predictor, WhatGoesAtOnceIsToldFromWhatGoesSoon) {
+  Predictor predictor;
+  for (int step = 1; step <= 12; ++step) {
+    const Said said = play_scratch(predictor);
+    EXPECT_NE(said.stays_a_while, Lifetime::kBrief) << step;
+    EXPECT_NE(said.large, Lifetime::kBrief) << "four times the mean";
+    if (step < 5) {
+      EXPECT_NE(said.scratch, Lifetime::kBrief) << "too early to count on it";
+    } else {
+      EXPECT_EQ(said.scratch, Lifetime::kBrief) << step;
+      EXPECT_EQ(said.stays_a_while, Lifetime::kShort) << step;
+      EXPECT_EQ(said.large, Lifetime::kShort) << step;
+    }
+  }
+}
+
+TEST(Predictor, OneLongerLifeUndoesAHabitOfBriefOnes) {
+  Predictor predictor;
+  for (int step = 0; step < 12; ++step) play_scratch(predictor);
+  // The same moments, but what was scratch memory stays for twenty requests.
+  std::vector<Predictor::Ticket*> kept;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    predictor.begin_step();
+    const Predictor::Guess first = predictor.on_request(3_MiB);
+    const Predictor::Guess scratch = predictor.on_request(4_MiB);
+    EXPECT_EQ(scratch.lifetime, repeat == 0 ? Lifetime::kBrief : Lifetime::kShort);
+    for (int k = 0; k < 20; ++k) kept.push_back(predictor.on_request(4_MiB).ticket);
+    predictor.on_free(scratch.ticket);
+    predictor.on_free(first.ticket);
+    for (Predictor::Ticket* ticket : kept) predictor.on_free(ticket);
+    kept.clear();
+  }
 }
 
 TEST(Predictor, ARequestThatFailedTeachesNothing) {
