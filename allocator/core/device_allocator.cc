@@ -196,10 +196,29 @@ Result<Block> DeviceAllocator::allocate_shared(Bytes requested, StreamId stream,
     }
     placer_.begin_work();  // the pool stays, although the lock is left
   }
+  // Also if a callback throws: else no pool would ever go again.
+  class WorkEnd {
+   public:
+    WorkEnd(State& of, Placer& placer, Predictor::Ticket* ticket)
+        : state_(of), placer_(placer), ticket_(ticket) {}
+    ~WorkEnd() {
+      PoolGuard guard(state_);
+      placer_.end_work();
+      if (!is_served && ticket_ != nullptr) state_.predictor.drop(ticket_);
+    }
+    WorkEnd(const WorkEnd&) = delete;
+    WorkEnd& operator=(const WorkEnd&) = delete;
+
+    bool is_served = false;
+
+   private:
+    State& state_;
+    Placer& placer_;
+    Predictor::Ticket* const ticket_;
+  };
+  WorkEnd end(state, placer_, request.ticket);
   Result<Block> result = slow_path_.serve(request, report);
-  PoolGuard guard(state);
-  placer_.end_work();
-  if (!result.ok() && request.ticket != nullptr) state.predictor.drop(request.ticket);
+  end.is_served = result.ok();
   return result;
 }
 

@@ -88,6 +88,13 @@ Result<Block> Miss::climb(EmergencyCause cause, OomReport* report) {
     const Attempt last = attempt();
     if (last.end != Attempt::End::kExhausted) return ended(last);
     cause = last.cause;
+    // It asked the device itself, with the lock left.
+    if (were_others_here()) {
+      placer_.release_done(/*ask=*/true);
+      placer_.release_idle_chunks();
+      const Placer::Served served = serve_held(request_);
+      if (served.outcome == Placer::Outcome::kServed) return ended(Attempt::served(served.block));
+    }
   }
   ++stats.num_ooms;
   fill_report(cause, report);

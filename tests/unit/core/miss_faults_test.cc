@@ -380,5 +380,55 @@ TEST(MissFaults, ASegmentThatIsRefusedIsAskedForInItsLeastSize) {
   EXPECT_EQ(rig.calls(CallKind::kMalloc), before + 1);
 }
 
+// ---- What others take and give back meanwhile
+
+// A rebase is refused, and meanwhile somebody took of the pages that were to be stitched.
+TEST(MissFaults, PagesTakenWhileARebaseIsRefusedAreNotStitched) {
+  Config config = config_of(0);
+  config.rebase = true;
+  StateRig rig(256_MiB, config);
+  std::vector<DeviceAddr> blocks;
+  for (int i = 0; i < 10; ++i) blocks.push_back(rig.alloc(6_MiB));
+  // Old blocks keep three runs of 6 MiB and one of 12 apart.
+  for (std::size_t i : {0U, 2U, 4U, 6U, 7U}) rig.free(blocks[i]);
+  for (int i = 0; i < 16; ++i) {
+    PoolGuard guard(rig.state);
+    rig.state.age.begin_step();
+  }
+  rig.state.pools.default_pool().stitched_units = 1'000;
+  bool is_taken = false;
+  rig.device.hear_reserve_range = [&] {
+    if (std::exchange(is_taken, true)) return;
+    PoolGuard guard(rig.state);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(rig.placer.serve(rig.request(5_MiB)).outcome, Placer::Outcome::kServed);
+    }
+  };
+  rig.model.set_faults({Fault::fail_nth(CallKind::kReserveRange, 1, Native::kNotPermitted)});
+  rig.alloc(24_MiB);
+  EXPECT_TRUE(is_taken);
+  rig.validate();
+}
+
+// The last thing before a refusal is a look, also where the driver was asked in between.
+TEST(MissFaults, NobodyIsRefusedWhatWasGivenBackDuringTheLastAttempt) {
+  Config config = config_of(0);
+  config.backing = Backing::kSegments;
+  StateRig rig(64_MiB, config);
+  const DeviceAddr first = rig.alloc(30_MiB);
+  rig.alloc(30_MiB);
+  int asked = 0;
+  rig.device.hear_memory_info = [&] {
+    PoolGuard guard(rig.state);  // somebody comes in each time, and once with a block
+    if (++asked == 2) {
+      EXPECT_TRUE(rig.placer.take_back(first).ok());
+    }
+  };
+  rig.alloc(30_MiB);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(stats(rig).num_ooms, 0);
+  EXPECT_EQ(stats(rig).num_alloc_retries, 1);
+}
+
 }  // namespace
 }  // namespace levee::core

@@ -1,6 +1,7 @@
 // Calls about private pools, through the allocator's door: use counts, settings, what is refused.
 // What regions route is in pools_test.cc.
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "tests/unit/core/rig.h"
@@ -160,6 +161,17 @@ TEST_F(WhileMemoryIsMade, AnotherPoolMayGoAndDoesAfterwards) {
   alloc_and_free(64_MiB);
   EXPECT_GT(calls, 0);
   EXPECT_TRUE(allocator_->snapshot(kPool).segments.empty());
+}
+
+TEST_F(WhileMemoryIsMade, ACallbackThatThrowsKeepsNoPool) {
+  AllocatorHooks hooks;
+  hooks.free_memory = []() -> bool { throw std::runtime_error("told so"); };
+  allocator_->set_hooks(std::move(hooks));
+  EXPECT_THROW(static_cast<void>(allocator_->allocate(1_GiB, StreamId{0})), std::runtime_error);
+  alloc_and_free(8_MiB);
+  end_pool();
+  EXPECT_TRUE(allocator_->snapshot(kPool).segments.empty());
+  allocator_->validate();
 }
 
 }  // namespace

@@ -15,15 +15,25 @@ class ScriptedDevice final : public test::ForwardingDevice {
   std::function<Result<device::CaptureInfo>(StreamId)> answer_capture_info;
   std::function<Result<DeviceAddr>(Bytes)> answer_allocate;
   std::function<Status(DeviceAddr)> answer_release;
+  std::function<void()> hear_memory_info;
+  std::function<void()> hear_reserve_range;
   std::function<void()> hear_create_handle;
   std::function<void(Bytes, StreamId, device::UseKind)> hear_use;
   std::function<void(bool)> hear_pool_lock;
 
+  Result<device::MemoryInfo> memory_info() override {
+    if (hear_memory_info) hear_memory_info();
+    return ForwardingDevice::memory_info();
+  }
   Result<DeviceAddr> allocate(Bytes bytes) override {
     return answer_allocate ? answer_allocate(bytes) : ForwardingDevice::allocate(bytes);
   }
   Status release(DeviceAddr addr) override {
     return answer_release ? answer_release(addr) : ForwardingDevice::release(addr);
+  }
+  Result<DeviceAddr> reserve_range(Bytes bytes, Bytes alignment) override {
+    if (hear_reserve_range) hear_reserve_range();
+    return ForwardingDevice::reserve_range(bytes, alignment);
   }
   Result<HandleId> create_handle(Bytes bytes) override {
     if (hear_create_handle) hear_create_handle();
