@@ -297,7 +297,8 @@ Result<Block> TorchAllocator::allocate_watched(levee::Allocator& allocator, size
 Result<Block> TorchAllocator::free_watched(levee::Allocator& allocator, DeviceAddr addr) {
   History::Context context;
   try {
-    context = history_.gather(History::RecordContext::ALL);
+    // Not in the middle of a watched request, on whose behalf a callback frees: `order` is held.
+    if (!NoStackScope::is_active()) context = history_.gather(History::RecordContext::ALL);
   } catch (...) {  // the block goes back, whatever Python thinks of being asked for its stack
   }
   const std::lock_guard order(history_.order());

@@ -8,7 +8,7 @@
 // To that end watched calls are serialised by `order()`. Does not: cost anything while nobody
 // watches (the caller tests a flag of its own).
 // Locks: `order()`, taken before any lock of the allocator; contexts are gathered before it, since
-// they may want the GIL.
+// they may want the GIL: what a callback frees in the middle of a watched request has none.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -109,6 +109,8 @@ std::shared_ptr<c10::GatheredContext> TorchAllocator::getContextForPointer(const
 void TorchAllocator::recordHistory(bool enabled, cca::CreateContextFn context_recorder,
                                    size_t max_entries, cca::RecordContext when, bool clear_history,
                                    const std::vector<std::string>& skip_actions) {
+  // Who switches off must not overtake who switches on, or attaches a tracker.
+  const std::lock_guard order(history_.order());
   history_.configure(enabled, context_recorder, max_entries, when, clear_history, skip_actions);
   set_watch(kHistory, history_.is_watched());
 }
@@ -153,6 +155,7 @@ void TorchAllocator::attachOutOfMemoryObserver(cca::OutOfMemoryObserver observer
 void TorchAllocator::attachOomRejectionObserver(cca::OomRejectionObserver /*observer*/) {}
 
 void TorchAllocator::attachAllocatorTraceTracker(cca::AllocatorTraceTracker tracker) {
+  const std::lock_guard order(history_.order());
   history_.add_tracker(std::move(tracker));
   set_watch(kHistory, true);
 }

@@ -41,3 +41,4 @@ def test_segments_can_be_shared_by_ipc(tmp_path: Path) -> None:
     assert said["handle"]
     # The sum is a kernel's, and those compute nothing on the simulated GPU.
     assert said["answer"] == [499500.0 if has_gpu() else 0.0, 999.0, [1000], "levee"]
+    assert said["has_stack"] == [True, False], "taken with the history's lock held"

@@ -23,6 +23,30 @@ def receive(queue, answers):
     del tensor
 
 
+def frees_of_a_callback() -> list[bool]:
+    """Whether the trace has a stack for what is freed on behalf of a request that finds no memory.
+
+    Asking for one there would wait for the GIL with the history's lock held, for which a thread that
+    gives a tensor back may wait with the GIL.
+    """
+    torch.cuda.memory._record_memory_history(context="all", stacks="python")
+    shared = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
+    handle = shared.untyped_storage()._share_cuda_()
+    address = shared.data_ptr()
+    del shared  # stays: another process may still read it
+    torch.UntypedStorage._release_ipc_counter_cuda(handle[4], handle[5])  # it is done
+    try:
+        torch.empty(1 << 50, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError:
+        pass
+    trace = torch.cuda.memory._snapshot()["device_traces"][0]
+    torch.cuda.memory._record_memory_history(enabled=None)
+    entries = [
+        e for e in trace if e.get("addr") == address and e["action"] in ("alloc", "free_completed")
+    ]
+    return ["frames" in e for e in entries]
+
+
 def main() -> None:
     segments = torch.cuda.memory_snapshot
     tensor = torch.arange(1000, dtype=torch.float32).to("cuda")
@@ -39,6 +63,7 @@ def main() -> None:
     queue.put(None)
     child.join()
     assert child.exitcode == 0
+    said["has_stack"] = frees_of_a_callback()
     print(json.dumps(said))
 
 
