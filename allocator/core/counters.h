@@ -78,14 +78,6 @@ class Counters {
   /// that was out of that cache counts on top of what all others have out now.
   void fold(ThreadCache& cache);
 
-  void on_segments(StatKind kind, std::int64_t change) {
-    if (change >= 0) {
-      up(stats_.segment, kind, change);
-    } else {
-      down(stats_.segment, kind, -change);
-    }
-  }
-
   Stats& stats() {
     settle();
     return stats_;
