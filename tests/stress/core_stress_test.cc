@@ -7,7 +7,6 @@
 // ThreadSanitizer.
 #include <gtest/gtest.h>
 
-#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,22 +21,13 @@
 #include "allocator/core/make_allocator.h"
 #include "allocator/device/sim/gpu_model.h"
 #include "allocator/device/sim/sim_device.h"
-#include "tests/support/forwarding_device.h"
+#include "tests/support/random.h"
+#include "tests/support/slow_device.h"
 
 namespace levee::core {
 namespace {
 
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ULL + 1) {}
-  std::uint64_t below(std::uint64_t n) {
-    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (state_ >> 33) % n;
-  }
-
- private:
-  std::uint64_t state_;
-};
+using test::Random;
 
 /// What is handed from thread to thread, to be freed by another one than asked for it.
 class Exchange {
@@ -224,36 +214,9 @@ TEST_F(CoreStress, ThreadsThatComeAndGoLeaveNothing) {
   expect_nothing_live();
 }
 
-/// A driver whose memory calls take long enough for every other thread to act meanwhile.
-class YieldingDevice final : public test::ForwardingDevice {
- public:
-  using ForwardingDevice::ForwardingDevice;
-  Result<device::MemoryInfo> memory_info() override {
-    give_way();
-    return ForwardingDevice::memory_info();
-  }
-  Result<HandleId> create_handle(Bytes bytes) override {
-    give_way();
-    return ForwardingDevice::create_handle(bytes);
-  }
-  Status map(DeviceAddr addr, Bytes bytes, HandleId handle) override {
-    give_way();
-    return ForwardingDevice::map(addr, bytes, handle);
-  }
-  Status set_access(DeviceAddr addr, Bytes bytes) override {
-    give_way();
-    return ForwardingDevice::set_access(addr, bytes);
-  }
-
- private:
-  static void give_way() {
-    for (int i = 0; i < 20; ++i) ::sched_yield();
-  }
-};
-
 // What one thread makes, or was about to complete, others may take while it waits for the driver.
 TEST_F(CoreStress, WhoseMemoryIsTakenMeanwhileIsServedAllTheSame) {
-  YieldingDevice slow(device_);
+  test::SlowDevice slow(device_);
   allocator_ = std::move(make_allocator(slow, Config{}, nullptr).value());
   for (std::uint64_t round = 0; round < 20; ++round) {
     std::vector<std::thread> threads;
