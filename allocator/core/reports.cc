@@ -28,7 +28,7 @@ ZoneIndex home_of(const Page& page) {
 
 class SnapshotBuilder {
  public:
-  SnapshotBuilder(const State& state, PoolIndex only) : state_(state), only_(only) {
+  SnapshotBuilder(State& state, PoolIndex only) : state_(state), only_(only) {
     snapshot_.device = state.device.id();
   }
 
@@ -216,15 +216,15 @@ class SnapshotBuilder {
     }
   }
 
-  const State& state_;
+  State& state_;
   PoolIndex only_;
   Snapshot snapshot_;
 };
 
 }  // namespace
 
-Stats current_stats(const State& state) {
-  Stats stats = state.counters.stats();
+Stats current_stats(State& state) {
+  Stats& stats = state.counters.stats();
   stats.num_waits = state.streams.wait_count();
   stats.num_event_records = state.streams.record_count();
   stats.driver_calls = state.device.call_count();
@@ -249,7 +249,6 @@ Stats current_stats(const State& state) {
   for (std::uint32_t i = 0; i < state.space.zone_end(); ++i) {
     if (state.space.is_zone(i) && state.space.zone(ZoneIndex{i}).filled > 0) ++zones;
   }
-  // Levels that are sums over structures: their peaks are those seen by questions.
   set_level(stats.inactive_split[0], partly_used);
   set_level(stats.inactive_split_bytes[0], signed_of(partial));
   set_level(stats.segment[0], zones + small_chunks);
@@ -266,7 +265,7 @@ Stats current_stats(const State& state) {
   return stats;
 }
 
-Snapshot make_snapshot(const State& state, PoolIndex only) {
+Snapshot make_snapshot(State& state, PoolIndex only) {
   return SnapshotBuilder(state, only).build();
 }
 

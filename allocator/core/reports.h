@@ -9,11 +9,12 @@
 
 namespace levee::core {
 
-/// All counters, those included that are sums over structures.
-Stats current_stats(const State& state);
+/// All counters, those included that are sums over structures (segments, split memory). These are
+/// taken now; their peaks and sums are of what was seen at such questions.
+Stats current_stats(State& state);
 
 /// What memory looks like: each page once, under the slot that owns it, or, while it is free, under
 /// its first usable slot. `only` one pool, or none for all.
-Snapshot make_snapshot(const State& state, PoolIndex only);
+Snapshot make_snapshot(State& state, PoolIndex only);
 
 }  // namespace levee::core

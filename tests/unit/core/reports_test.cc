@@ -33,6 +33,27 @@ TEST(Reports, FreeBytesAreBrokenDownByWhatHoldsThem) {
   EXPECT_EQ(stats.limit_bytes, 0);
 }
 
+TEST(Reports, SegmentsAndSplitMemoryHavePeaksAndSumsOfWhatWasSeen) {
+  StateRig rig;
+  const DeviceAddr large = rig.alloc(3_MiB);
+  const DeviceAddr small = rig.alloc(1_KiB);
+  EXPECT_EQ(stats_of(rig).segment[0].current, 1) << "a zone";
+  rig.free(small);
+  rig.free(large);
+  const Result<Bytes> freed = rig.locked([&](PoolGuard& guard) {
+    rig.placer.release_idle_chunks();
+    return rig.pages.give_back(guard, rig.pages.removable_pages(PoolIndex{}));
+  });
+  EXPECT_TRUE(freed.ok());
+  const Stats stats = stats_of(rig);
+  for (const Stat& stat : {stats.segment[0], stats.inactive_split_bytes[0]}) {
+    EXPECT_EQ(stat.current, 0);
+    EXPECT_GT(stat.peak, 0);
+    EXPECT_EQ(stat.allocated, stat.peak);
+    EXPECT_EQ(stat.freed, stat.allocated);
+  }
+}
+
 TEST(Reports, FreeBytesOfPrivatePoolsAreSlackOfTheirOwn) {
   StateRig rig;
   PoolIndex pool;
