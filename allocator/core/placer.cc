@@ -767,8 +767,8 @@ bool Placer::revive(const Exact& exact, PoolIndex pool_index) {
 
 bool Placer::place_at(const Exact& exact, PoolIndex pool_index, Order order_of_streams) {
   Pool& pool = state_.pools[pool_index];
-  // Memory of a pool that was not captured may have been given back meanwhile.
-  if (!state_.space.is_zone(exact.zone.value)) return false;
+  // Memory of a pool that was not captured may have been given back meanwhile: a zone that is gone
+  // is no pool's.
   const Zone& zone = state_.space.zone(exact.zone);
   if (zone.pool != pool_index || !zone.holds(exact.addr)) return false;
   const Request request = request_of(exact, pool_index);

@@ -1,5 +1,7 @@
 #include "allocator/core/checkpoint.h"
 
+#include <algorithm>
+
 #include "tests/unit/core/state_rig.h"
 
 namespace levee::core {
@@ -85,6 +87,102 @@ TEST_F(CheckpointTest, IfABlockStandsInTheWayEverythingIsAsItWas) {
   EXPECT_EQ(rig_.state.counters.stats().allocated_bytes[0].current,
             before.allocated_bytes[0].current);
   EXPECT_EQ(rig_.state.counters.stats().allocated_bytes[0].peak, before.allocated_bytes[0].peak);
+}
+
+// What a block that is to come back needs, and is not there any more. Then nothing comes back.
+class CheckpointFaults : public CheckpointTest {
+ protected:
+  void SetUp() override {
+    CheckpointTest::SetUp();
+    side_ = rig_.stream();
+    rig_.state.stream_index(side_);
+  }
+  /// On the page where small blocks were, once they are gone.
+  DeviceAddr take_page_of(DeviceAddr small, StreamId stream) {
+    const DeviceAddr block = rig_.alloc(2_MiB, stream, pool_);
+    EXPECT_LT(small - block, 2_MiB);
+    return block;
+  }
+  void expect_not_restored(const BlockCheckpoint& checkpoint) {
+    EXPECT_EQ(restore(checkpoint).code(), StatusCode::kInternal);
+    rig_.validate();
+    EXPECT_EQ(picture().blocks().size(), checkpoint.blocks().size() - 1);
+  }
+  StreamId side_;
+};
+
+TEST_F(CheckpointFaults, ALargeBlockWaitsOnThePageOfASmallOne) {
+  const DeviceAddr small = alloc(700_B);
+  const BlockCheckpoint taken = picture();
+  rig_.free(small);
+  const DeviceAddr large = take_page_of(small, StreamId{0});
+  {
+    PoolGuard guard(rig_.state);
+    ASSERT_TRUE(rig_.placer.record_use(large, rig_.state.stream_index(side_)).ok());
+  }
+  rig_.work(side_, 10_ms);
+  rig_.free(large);
+  expect_not_restored(taken);
+}
+
+TEST_F(CheckpointFaults, NobodyCanBeOrderedBehindWhoUsedThePageOfASmallBlock) {
+  const DeviceAddr small = alloc(700_B);
+  const BlockCheckpoint taken = picture();
+  rig_.free(small);
+  rig_.free(take_page_of(small, side_));
+  rig_.work(side_, 10_ms);
+  rig_.model.set_faults({fail_always(device::sim::CallKind::kRecordEvent)});
+  expect_not_restored(taken);
+  {
+    PoolGuard guard(rig_.state);
+    EXPECT_FALSE(rig_.placer.place_exactly(taken.blocks()[0], pool_));
+    EXPECT_FALSE(rig_.state.blocks.lookup(small).is_chunk()) << "what fails changes nothing";
+  }
+  rig_.validate();
+  rig_.model.set_faults({});
+  const std::uint64_t waits = rig_.calls(device::sim::CallKind::kWaitEvent);
+  EXPECT_TRUE(restore(taken).ok());
+  EXPECT_EQ(rig_.calls(device::sim::CallKind::kWaitEvent), waits + 1);
+}
+
+TEST_F(CheckpointFaults, NobodyCanBeOrderedBehindWhoUsedTheChunk) {
+  const DeviceAddr gone = alloc(100_KiB);
+  const DeviceAddr stays = alloc(100_KiB);
+  const BlockCheckpoint taken = picture();
+  rig_.free(gone);
+  const DeviceAddr other = rig_.alloc(100_KiB, side_, pool_);
+  ASSERT_LT(std::max(stays, other) - std::min(stays, other), 2_MiB);
+  rig_.work(side_, 10_ms);
+  rig_.free(other);
+  rig_.model.set_faults({fail_always(device::sim::CallKind::kRecordEvent)});
+  expect_not_restored(taken);
+  rig_.model.set_faults({});
+  EXPECT_TRUE(restore(taken).ok());
+}
+
+TEST_F(CheckpointFaults, TheLimitOfThePoolWasLowered) {
+  const DeviceAddr small = alloc(700_B);
+  const BlockCheckpoint taken = picture();
+  rig_.free(small);
+  Pool& pool = rig_.state.pools[pool_];
+  pool.limit = 1_MiB;
+  expect_not_restored(taken);
+  pool.limit = 2_MiB;
+  EXPECT_TRUE(restore(taken).ok());
+}
+
+TEST_F(CheckpointFaults, TheAddressesBelongToAnotherPool) {
+  Placer::Exact exact;
+  exact.addr = rig_.alloc(4_MiB);
+  exact.bytes = exact.requested = exact.span = 4_MiB;
+  exact.stream = rig_.state.stream_index(StreamId{0});
+  exact.zone = rig_.state.pools.default_pool().primary;
+  rig_.free(exact.addr);
+  PoolGuard guard(rig_.state);
+  EXPECT_FALSE(rig_.placer.place_exactly(exact, pool_));
+  EXPECT_EQ(rig_.state.counters.active(), 0_B);
+  EXPECT_TRUE(rig_.placer.place_exactly(exact, kDefaultPool));
+  ASSERT_TRUE(rig_.placer.take_back(exact.addr).ok());
 }
 
 }  // namespace

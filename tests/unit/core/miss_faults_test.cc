@@ -67,6 +67,46 @@ TEST(MissFaults, PagesOfAnIdleStreamAreRoomForEveryOther) {
   EXPECT_EQ(stats(rig).num_stitches, 1);
 }
 
+// Pages of a released graph's pool are nobody's to wait for, and the device cannot be waited for
+// either while another stream captures.
+TEST(MissFaults, PagesOfStreamsNeverSeenAreNotStitched) {
+  StateRig rig(256_MiB, config_of(0));
+  const StreamId captured = rig.stream();
+  rig.state.stream_index(captured);
+  scatter(rig, 6);
+  {
+    PoolGuard guard(rig.state);
+    const Stamp unknown = rig.state.streams.stamp_unknown();
+    for (std::uint32_t i = 0; i < rig.state.space.pages().end(); ++i) {
+      rig.state.space.add_stamp(PageIndex{i}, unknown);
+    }
+  }
+  ASSERT_TRUE(
+      rig.model.begin_capture(DeviceId{0}, captured, device::sim::CaptureMode::kRelaxed).ok());
+  rig.alloc(18_MiB);
+  EXPECT_EQ(stats(rig).num_stitches, 0);
+  EXPECT_EQ(rig.state.space.reserved(), 54_MiB);
+  const auto graph = rig.model.end_capture(DeviceId{0}, captured);
+  ASSERT_TRUE(graph.ok());
+  ASSERT_TRUE(rig.model.destroy_graph(*graph).ok());
+}
+
+TEST(MissFaults, NoPoolsLimitIsNamedWhereThereIsNone) {
+  StateRig rig(256_MiB, config_of(0));
+  const StreamId side = rig.stream();
+  scatter(rig, 6, side);
+  rig.work(side, 5_ms);
+  rig.model.set_faults(
+      {fail_always(CallKind::kRecordEvent), fail_always(CallKind::kSynchronizeDevice)});
+  const Request request = rig.request(18_MiB);
+  const Attempt attempt = rig.locked([&](PoolGuard& guard) {
+    return Miss(rig.state, rig.placer, rig.pages, guard, request).attempt();
+  });
+  EXPECT_EQ(stats(rig).num_stitches, 1) << "it fits, and its stream cannot be ordered";
+  EXPECT_EQ(attempt.end, Attempt::End::kExhausted);
+  EXPECT_EQ(attempt.cause, EmergencyCause::kDeviceFull);
+}
+
 // ---- Pages for small blocks
 
 TEST(MissFaults, APageForSmallBlocksThatIsRefusedComesFromAmongLargeOnes) {
@@ -287,6 +327,66 @@ TEST(MissFaults, GrowthInsteadOfAStitchKeepsTheGuardOn) {
   EXPECT_TRUE(rig.state.guard.is_on()) << "40 calm steps, not 80";
 }
 
+// ---- Rebases
+
+// Old blocks keep three runs of 6 MiB and one of 12 apart, and stitching has cost enough.
+class DueRebase : public testing::Test {
+ protected:
+  static Config config() {
+    Config made = config_of(0);
+    made.rebase = true;
+    return made;
+  }
+  DueRebase() : rig_(256_MiB, config()) {
+    std::vector<DeviceAddr> blocks;
+    for (int i = 0; i < 10; ++i) blocks.push_back(rig_.alloc(6_MiB));
+    for (std::size_t i : {0U, 2U, 4U, 6U, 7U}) rig_.free(blocks[i]);
+    for (int i = 0; i < 16; ++i) {
+      PoolGuard guard(rig_.state);
+      rig_.state.age.begin_step();
+    }
+    pool().stitched_units = kStitched;
+  }
+  Pool& pool() { return rig_.state.pools.default_pool(); }
+  static constexpr std::uint64_t kStitched = 1'000;
+  StateRig rig_;
+};
+
+TEST_F(DueRebase, ServesAndIsCounted) {
+  rig_.alloc(24_MiB);
+  EXPECT_EQ(stats(rig_).num_rebases, 1);
+  EXPECT_EQ(stats(rig_).num_stitches, 0);
+  EXPECT_EQ(pool().rebase_count, 1U);
+  EXPECT_EQ(pool().stitched_units, 0U);
+  rig_.validate();
+}
+
+TEST_F(DueRebase, ThatIsRefusedIsStillDueAndThePagesAreStitched) {
+  rig_.model.set_faults({Fault::fail_nth(CallKind::kReserveRange, 1, Native::kNotPermitted)});
+  rig_.alloc(24_MiB);
+  EXPECT_EQ(stats(rig_).num_rebases, 0);
+  EXPECT_EQ(stats(rig_).num_stitches, 1);
+  EXPECT_EQ(pool().rebase_count, 0U);
+  EXPECT_EQ(pool().stitched_units, kStitched + 12);
+  rig_.validate();
+}
+
+// Meanwhile somebody takes of the pages that were to be stitched.
+TEST_F(DueRebase, ThatIsRefusedLeavesPagesThatOthersTookMeanwhileToThem) {
+  bool is_taken = false;
+  rig_.device.hear_reserve_range = [&] {
+    if (std::exchange(is_taken, true)) return;
+    PoolGuard guard(rig_.state);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(rig_.placer.serve(rig_.request(5_MiB)).outcome, Placer::Outcome::kServed);
+    }
+  };
+  rig_.model.set_faults({Fault::fail_nth(CallKind::kReserveRange, 1, Native::kNotPermitted)});
+  rig_.alloc(24_MiB);
+  EXPECT_TRUE(is_taken);
+  rig_.validate();
+}
+
 // ---- The ladder
 
 TEST(MissFaults, AWaitThatFailsIsNoReasonToTryAgain) {
@@ -381,34 +481,6 @@ TEST(MissFaults, ASegmentThatIsRefusedIsAskedForInItsLeastSize) {
 }
 
 // ---- What others take and give back meanwhile
-
-// A rebase is refused, and meanwhile somebody took of the pages that were to be stitched.
-TEST(MissFaults, PagesTakenWhileARebaseIsRefusedAreNotStitched) {
-  Config config = config_of(0);
-  config.rebase = true;
-  StateRig rig(256_MiB, config);
-  std::vector<DeviceAddr> blocks;
-  for (int i = 0; i < 10; ++i) blocks.push_back(rig.alloc(6_MiB));
-  // Old blocks keep three runs of 6 MiB and one of 12 apart.
-  for (std::size_t i : {0U, 2U, 4U, 6U, 7U}) rig.free(blocks[i]);
-  for (int i = 0; i < 16; ++i) {
-    PoolGuard guard(rig.state);
-    rig.state.age.begin_step();
-  }
-  rig.state.pools.default_pool().stitched_units = 1'000;
-  bool is_taken = false;
-  rig.device.hear_reserve_range = [&] {
-    if (std::exchange(is_taken, true)) return;
-    PoolGuard guard(rig.state);
-    for (int i = 0; i < 3; ++i) {
-      EXPECT_EQ(rig.placer.serve(rig.request(5_MiB)).outcome, Placer::Outcome::kServed);
-    }
-  };
-  rig.model.set_faults({Fault::fail_nth(CallKind::kReserveRange, 1, Native::kNotPermitted)});
-  rig.alloc(24_MiB);
-  EXPECT_TRUE(is_taken);
-  rig.validate();
-}
 
 // The last thing before a refusal is a look, also where the driver was asked in between.
 TEST(MissFaults, NobodyIsRefusedWhatWasGivenBackDuringTheLastAttempt) {

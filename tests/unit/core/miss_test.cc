@@ -42,5 +42,17 @@ TEST(Miss, SegmentsComeInTheSizesOfPyTorch) {
   EXPECT_EQ(rig.calls(CallKind::kMalloc), 3U);
 }
 
+TEST(Miss, ALimitThatForbidsASegmentInEitherSizeIsNamed) {
+  Config config;
+  config.backing = Backing::kSegments;
+  StateRig rig(256_MiB, config);
+  rig.state.limits.process = 16_MiB;
+  rig.alloc(12_MiB);
+  OomReport report;
+  EXPECT_EQ(rig.slow_path.serve(rig.request(8_MiB), &report).code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(report.cause, EmergencyCause::kLimitReached);
+  EXPECT_EQ(rig.calls(CallKind::kMalloc), 1U);
+}
+
 }  // namespace
 }  // namespace levee::core

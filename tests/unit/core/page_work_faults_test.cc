@@ -168,6 +168,20 @@ TEST_F(PageWorkFaults, APrimaryZoneIsCompletedOrTheFailureIsTold) {
   rig_.validate();
 }
 
+TEST_F(PageWorkFaults, APrimaryZoneIsNotCompletedBeyondItsAddresses) {
+  primary();
+  ASSERT_TRUE(grow({{0, 5}}).status.ok());
+  // Of 512 MiB, half of that and so on 8 are granted.
+  rig_.model.set_faults({Fault::fail_window(CallKind::kReserveRange, 1, 6)});
+  ASSERT_EQ(rig_.state.space.zone(primary()).range_bytes, 8_MiB);
+  const std::uint64_t before = rig_.calls(CallKind::kMap);
+  const Status status = rig_.locked(
+      [&](PoolGuard& guard) { return rig_.pages.complete_primary(guard, pool(), pages()); });
+  EXPECT_EQ(status.code, StatusCode::kOutOfMemory);
+  EXPECT_EQ(rig_.calls(CallKind::kMap), before);
+  rig_.validate();
+}
+
 TEST_F(PageWorkFaults, ARebaseThatFailsLeavesNoZoneBehind) {
   const ZoneIndex zone = primary();
   ASSERT_TRUE(grow({{0, 4}}).status.ok());

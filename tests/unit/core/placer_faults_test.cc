@@ -135,6 +135,35 @@ TEST(PlacerFaults, AChunkOfAnotherStreamServesBeforeAnythingIsCalledAMiss) {
   }
 }
 
+// A side stream asks how far the main one is where that alone stands in its way.
+TEST(PlacerFaults, WhatTheMainStreamIsDoneWithIsASideStreamsWithoutAWait) {
+  for (bool is_of_main : {true, false}) {
+    StateRig rig;
+    const StreamId main{0};
+    const StreamId other = is_of_main ? main : rig.stream();
+    const StreamId side = rig.stream();
+    rig.state.stream_index(other);
+    rig.state.stream_index(side);
+    for (int i = 0; i < 50; ++i) rig.free(rig.alloc(2_MiB));  // or a look would be too early
+    rig.alloc(2_MiB);
+    const DeviceAddr block = rig.alloc(8_MiB, other);
+    rig.free(block);
+    {
+      PoolGuard guard(rig.state);
+      StreamTable& streams = rig.state.streams;
+      ASSERT_EQ(streams.main(), rig.state.stream_index(main));
+      ASSERT_TRUE(streams.ensure_closed(streams.stamp_now(streams.main())).ok());
+    }
+    rig.model.advance_past_all_work();
+    const std::uint64_t asked = rig.calls(CallKind::kQueryEvent);
+    const Placer::Served served = serve(rig, rig.request(8_MiB, side));
+    ASSERT_EQ(served.outcome, Outcome::kServed);
+    EXPECT_EQ(served.block.addr, block);
+    EXPECT_EQ(rig.calls(CallKind::kQueryEvent) - asked, is_of_main ? 1U : 0U);
+    EXPECT_EQ(rig.calls(CallKind::kWaitEvent), is_of_main ? 0U : 1U);
+  }
+}
+
 TEST(PlacerFaults, TheSpareChunkIsWorthAPage) {
   StateRig rig;
   const DeviceAddr small = rig.alloc(100_KiB);
@@ -243,6 +272,20 @@ TEST(PlacerFaults, AFullStackOfACacheIsRelievedOfItsLowerHalf) {
   EXPECT_EQ(shelf->count[c.value], half);
   while (shelf->count[c.value] > 0)
     rig.placer.relieve_cache(cache, c, stream), --shelf->count[c.value];
+}
+
+// Every thread has a stream of that name.
+TEST(PlacerFaults, ACacheHoldsNothingOfAThreadsDefaultStream) {
+  StateRig rig;
+  const StreamId of_this_thread{2};
+  const DeviceAddr live = rig.alloc(1_KiB, of_this_thread);
+  const StreamIndex stream = rig.state.stream_index(of_this_thread);
+  const Slab* slab = rig.state.blocks.lookup(live).chunk()->slab_at(live);
+  ThreadCache cache;
+  PoolGuard guard(rig.state);
+  rig.placer.fill_cache(cache, class_of(1_KiB), stream);
+  EXPECT_EQ(cache.shelf_of(stream), nullptr);
+  EXPECT_EQ(slab->live_count, 1);
 }
 
 // ---- Restoring

@@ -58,6 +58,13 @@ TEST_F(RebaseTest, IsUsefulWhereOldBlocksKeepFreePagesApart) {
   EXPECT_FALSE(is_rebase_useful(rig_.state, pool(), 80_MiB)) << "more than is kept apart";
 }
 
+TEST_F(RebaseTest, APoolWithoutPagesHasNothingToMapAgain) {
+  PoolGuard guard(rig_.state);
+  const Pool& other = rig_.state.pools.find_or_add(PoolId{0, 9}, Backing::kPages);
+  EXPECT_FALSE(is_rebase_useful(rig_.state, other, 2_MiB));
+  EXPECT_TRUE(choose_missing_pages(rig_.state, other).empty());
+}
+
 TEST_F(RebaseTest, YoungBlocksAreNoReason) {
   for (int i = 0; i < 4; ++i) rig_.state.age.begin_step();
   for (DeviceAddr block : blocks_) rig_.free(block);
