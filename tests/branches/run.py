@@ -66,6 +66,7 @@ PROGRAMS = {
         Program("tests/unit/c_api/c_abi_test", libraries_of=WITH_RUNTIME),
         Program("tests/abi/c_api_breaker_test", prefix=ONE_SIMGPU, libraries_of=WITH_RUNTIME),
         Program("tests/abi/c_api_calls_test", prefix=SIMGPU, libraries_of=WITH_RUNTIME),
+        Program("tests/abi/c_api_lost_test", prefix=ONE_SIMGPU, libraries_of=WITH_RUNTIME),
     ],
     "bench/replay/generators": [
         Program("tests/unit/replay/replay_test"),

@@ -1,10 +1,6 @@
 #include "allocator/activity/record_translator.h"
 
-#include <dlfcn.h>
-#include <unistd.h>
-
 #include <cstring>
-#include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -15,39 +11,6 @@
 
 namespace levee::activity {
 namespace {
-
-TEST(CuptiLibrary, ALibraryAtAPathIsResolved) {
-  CuptiLibrary cupti;
-  std::string why;
-  ASSERT_TRUE(cupti.load(LEVEE_FAKE_CUPTI, {}, &why)) << why;
-  EXPECT_EQ(cupti.path, LEVEE_FAKE_CUPTI);
-  EXPECT_EQ(cupti.text_of(CUPTI_ERROR_NOT_INITIALIZED), "CUPTI_ERROR_NOT_INITIALIZED");
-  EXPECT_EQ(cupti.text_of(CUPTI_ERROR_UNKNOWN), "CUPTI error 999") << "it has no text for that";
-}
-
-TEST(CuptiLibrary, IsLookedForInEachFolderUnderEachName) {
-  CuptiLibrary cupti;
-  std::string why;
-  // Whether it is on the library path depends on the machine.
-  for (const char* name : {"libcupti.so.13", "libcupti.so.12"}) {
-    void* there = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-    if (there == nullptr) continue;
-    ::dlclose(there);
-    EXPECT_TRUE(cupti.load("", {}, &why)) << why;
-    return;
-  }
-  EXPECT_FALSE(cupti.load("", {}, &why));
-  EXPECT_NE(why.find("not on the library path; it comes"), std::string::npos) << why;
-  EXPECT_FALSE(cupti.load("", {"/no/folder", "/no/other"}, &why));
-  EXPECT_NE(why.find("library path, nor in /no/folder, /no/other;"), std::string::npos) << why;
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("levee_cupti_test." + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  std::filesystem::create_symlink(LEVEE_FAKE_CUPTI, folder / "libcupti.so.12");
-  EXPECT_TRUE(cupti.load("", {"/no/folder", folder.string()}, &why)) << why;
-  EXPECT_FALSE(cupti.path.empty());
-  std::filesystem::remove_all(folder);
-}
 
 class RecordTranslatorTest : public ::testing::Test {
  protected:

@@ -127,6 +127,62 @@ TEST_F(UseMapTest, AnOutputThatWasGivenBackIsNoLongerOfItsCapture) {
   EXPECT_EQ(conflicts, 0);
 }
 
+// Who reads an output is not told, and the stream of the launch may: also where the launch is over,
+// and the bytes were given back and restored since.
+TEST_F(UseMapTest, ALaunchCountsForEveryOwnerUntilTheBytesAreHandedOutAnew) {
+  note(UseKind::kRestore, b, 0, 512);
+  NewUse launch;
+  launch.stream = a;
+  launch.via = 0x1000;
+  map.note_launch(frame, 0, 512, launch, [this](const Conflict&) { ++conflicts; });
+  order.host_learn_stream(a);
+  note(UseKind::kGiveBack, b, 0, 512);
+  note(UseKind::kRestore, b, 0, 512);
+  note(UseKind::kGiveBack, b, 0, 512);
+  note(UseKind::kHandOut, a, 0, 512);
+  EXPECT_EQ(conflicts, 0);
+}
+
+// What is kept is what somebody else would have to be ordered after, and no more.
+TEST_F(UseMapTest, TheEndOfAnOwnershipStandsForTheOwnersTouches) {
+  note(UseKind::kHandOut, a, 0, 512);
+  note(UseKind::kWrite, a, 0, 512);
+  EXPECT_NE(frame.intervals[0].extra, 0U);
+  note(UseKind::kGiveBack, a, 0, 512);
+  EXPECT_EQ(frame.intervals[0].extra, 0U);
+  EXPECT_FALSE(frame.intervals[0].use.is_touch());
+}
+
+TEST_F(UseMapTest, AWriteStandsForWhatItsStreamDidBefore) {
+  note(UseKind::kRead, a, 0, 512);
+  note(UseKind::kWrite, a, 0, 512);
+  EXPECT_EQ(frame.intervals[0].extra, 0U);
+  note(UseKind::kRead, a, 0, 512);
+  EXPECT_NE(frame.intervals[0].extra, 0U) << "a read for no write";
+  EXPECT_TRUE(frame.intervals[0].use.writes());
+}
+
+TEST_F(UseMapTest, WhatIsCapturedDoesNotRunAndIsNotUnfinished) {
+  Order in_capture;
+  UseMap capturing{order, /*sees_all_work=*/false, [&](std::uint64_t) { return &in_capture; },
+                   [](const Use&) {}};
+  NewUse touch;
+  touch.stream = in_capture.add_stream();
+  touch.via = 0x1000;
+  touch.op = 1;
+  touch.capture = CaptureOrder{7, &in_capture};
+  capturing.note(frame, 0, 512, touch, [this](const Conflict&) { ++conflicts; });
+  ASSERT_EQ(intervals(), 1U);
+  EXPECT_EQ(capturing.find_unfinished(frame, 0, 512, 0x1000), nullptr);
+  touch.stream = a;
+  touch.capture = CaptureOrder{};
+  capturing.note(frame, 0, 512, touch, [this](const Conflict&) { ++conflicts; });
+  const Use* found = capturing.find_unfinished(frame, 0, 512, 0x1000);
+  ASSERT_NE(found, nullptr);
+  EXPECT_FALSE(found->is_captured());
+  EXPECT_EQ(conflicts, 0);
+}
+
 // ---- Each line of `validate`, on a frame that is broken by hand.
 
 LEVEE_PRIVATE_MEMBER(extra_of, UseMap, extra_)
