@@ -753,8 +753,8 @@ void Pass::say_what_is_missing() {
         counted(coverage.damaged_blocks, "block of the file is", "blocks of the file are")));
   }
   if (coverage.ending == record::TraceEnding::kCut) {
-    add("The file has no end mark: the program was killed, its disk was full, or it is still "
-        "running.");
+    add("The file has no end mark: the program was killed, its disk was full, it is still running, "
+        "or the file was cut while it was copied.");
   } else if (coverage.ending == record::TraceEnding::kStopped) {
     add(fmt::format("Recording stopped before the program ended: {}.", coverage.stop_reason));
   }

@@ -58,6 +58,19 @@ class SnapshotWriter {
     pickle_.begin_dict();
     field("PYTORCH_CUDA_ALLOC_CONF", "");
     field("levee", facts_.levee_version);
+    // Viewers ignore it; the sum of the segments is address space.
+    key("levee_peak_reserved");
+    pickle_.begin_list();
+    for (std::int32_t id = 0; id <= largest; ++id) {
+      std::uint64_t peak = 0;
+      for (const auto& device : facts_.devices) {
+        if (device.device.value == id) {
+          peak = device.timeline.range(analysis::Series::kReserved, 0, ~std::uint64_t{0}).max;
+        }
+      }
+      pickle_.integer(peak);
+    }
+    pickle_.end_list();
     pickle_.end_dict();
     key("external_annotations");
     pickle_.begin_list();

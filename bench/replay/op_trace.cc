@@ -18,9 +18,7 @@ constexpr std::uint16_t kMaxStreams = 4096;
 constexpr std::size_t kMaxThreads = 256;
 
 std::string size_text(Bytes bytes) {
-  const auto count = static_cast<double>(bytes.value);
-  return bytes >= 1_GiB ? fmt::format("{:.2f} GiB", count / (1 << 30))
-                        : fmt::format("{:.1f} MiB", count / (1 << 20));
+  return analysis::bytes_text(bytes.value);
 }
 }  // namespace
 
@@ -56,6 +54,10 @@ std::string Completeness::sentence() const {
     say(fmt::format("{} left out.",
                     analysis::counted(dropped_requests, "request of impossible size is",
                                       "requests of impossible size are")));
+  if (private_requests != 0) {
+    say(fmt::format("{} for private pools (CUDA graphs, MemPool), and replayed as ordinary.",
+                    analysis::counted(private_requests, "request was", "requests were")));
+  }
   for (const std::string& sentence : notes) say(sentence);
   return text;
 }
@@ -106,6 +108,7 @@ TraceFacts facts_of(const OpTrace& trace, std::uint64_t event_lag) {
         }
         break;
       case OpKind::kRecordUse:
+        facts.recorded_uses += used_elsewhere[op.id] ? 0U : 1U;
         used_elsewhere[op.id] = true;
         break;
       case OpKind::kStep:
@@ -118,6 +121,17 @@ TraceFacts facts_of(const OpTrace& trace, std::uint64_t event_lag) {
   close_step();
   for (const double seconds : facts.step_seconds) facts.total_seconds += seconds;
   return facts;
+}
+
+StepPlace step_place(const OpTrace& trace, std::size_t marks) {
+  if (!trace.has_step_marks) return {};
+  if (marks == 0 && !trace.number_before_marks) return {-1, "before the first step"};
+  const std::uint64_t number =
+      marks == 0 ? *trace.number_before_marks : trace.step_numbers[marks - 1];
+  const auto shown = static_cast<std::int64_t>(number);
+  if (trace.marks_end_steps && marks == trace.step_numbers.size())
+    return {shown, fmt::format("after step {}", number - 1)};
+  return {shown, fmt::format("in step {}", number)};
 }
 
 OpTraceBuilder::OpTraceBuilder(std::string name) {
@@ -186,9 +200,19 @@ void OpTraceBuilder::record_use(std::uint64_t key, std::uint64_t stream_key) {
   if (id != IdTable::kNone) push(Op{0, id, stream_index(stream_key), OpKind::kRecordUse});
 }
 
-void OpTraceBuilder::step(std::uint64_t mflop) {
+void OpTraceBuilder::step(std::uint64_t mflop, std::optional<std::uint64_t> number) {
+  // Numbers of a file may be anything; what is said of them fits a signed one.
+  constexpr std::uint64_t kMostSteps = INT64_MAX - 1;
+  const std::uint64_t last = trace_.step_numbers.empty() ? trace_.number_before_marks.value_or(0)
+                                                         : trace_.step_numbers.back();
   push(Op{mflop, 0, 0, OpKind::kStep});
+  trace_.step_numbers.push_back(std::min(number.value_or(last + 1), kMostSteps));
   trace_.has_step_marks = true;
+}
+
+void OpTraceBuilder::marks_end_steps(std::uint64_t number) {
+  trace_.number_before_marks = std::min<std::uint64_t>(number, INT64_MAX - 1);
+  trace_.marks_end_steps = true;
 }
 
 void OpTraceBuilder::live_at_start(std::uint64_t key, Bytes bytes, std::uint64_t stream_key) {

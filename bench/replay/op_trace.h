@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -51,14 +52,17 @@ struct Completeness {
   Bytes unnamed_live{};  ///< part of `live_at_start` of which the recording says only how much it
                          ///< was in all; placed as one block
   std::uint64_t dropped_requests =
-      0;  ///< of impossible sizes (`kMaxRequested`, `kMaxLive`); left out
+      0;                  ///< of impossible sizes (`kMaxRequested`, `kMaxLive`); left out
+  bool has_gaps = false;  ///< a part is missing that a note tells of: an end, a damaged stretch
+  std::uint64_t private_requests =
+      0;  ///< for private pools (CUDA graphs, MemPool); replayed as ordinary ones
   /// What only this kind of recording can say, as whole sentences.
   std::vector<std::string> notes;
 
   /// Nothing is known to be missing.
   bool is_complete() const {
     return starts_at_beginning && unknown_frees == 0 && repeated_ids == 0 && lost_events == 0 &&
-           dropped_requests == 0;
+           dropped_requests == 0 && !has_gaps;
   }
   /// Sentences for people; empty if nothing is missing and there is nothing to note.
   std::string sentence() const;
@@ -76,6 +80,13 @@ struct OpTrace {
   std::uint16_t stream_count = 1;
   std::uint16_t thread_count = 0;  ///< 0: it is not known which thread made what
   bool has_step_marks = false;
+  /// By mark: the number of the step that begins there, as the recording counts. What a person is
+  /// told about a step uses it, so that all reports of a run speak of the same one.
+  std::vector<std::uint64_t> step_numbers;
+  /// Where marks end steps (an optimizer's), what runs before the first one is this step already.
+  std::optional<std::uint64_t> number_before_marks;
+  bool marks_end_steps = false;  ///< and what runs after the last one is none
+  bool is_levees_own = false;    ///< recorded while levee was the allocator
   Completeness completeness;
   Bytes recorded_peak_reserved{};  ///< what the recording's own allocator reserved at most; 0 =
                                    ///< unknown
@@ -88,6 +99,7 @@ struct TraceFacts {
   Bytes peak_live{};
   Bytes peak_active{};
   std::uint64_t allocations = 0;
+  std::uint64_t recorded_uses = 0;  ///< blocks that other streams used
   std::vector<double>
       step_seconds;  ///< modelled duration of each step; one entry for a trace without marks
   double total_seconds = 0;
@@ -100,6 +112,14 @@ double step_seconds(std::uint64_t mflop, std::uint64_t allocations);
 
 TraceFacts facts_of(const OpTrace& trace, std::uint64_t event_lag = 300);
 
+/// When something happened, as `levee report` counts steps: "in step 7", "before the first step",
+/// "after step 10"; empty for a trace without marks. `marks` is how many marks came before it.
+struct StepPlace {
+  std::int64_t number = -1;  ///< of the step; -1: before the first one, or no marks
+  std::string text;
+};
+StepPlace step_place(const OpTrace& trace, std::size_t marks);
+
 /// Builds a trace from events that name blocks by arbitrary keys (addresses, the recording's ids).
 class OpTraceBuilder {
  public:
@@ -109,7 +129,10 @@ class OpTraceBuilder {
   void free(std::uint64_t key);
   bool is_live(std::uint64_t key) const { return live_.find(key) != IdTable::kNone; }
   void record_use(std::uint64_t key, std::uint64_t stream_key);
-  void step(std::uint64_t mflop);
+  /// A step begins: of this number, or the one after the last (the first is 1).
+  void step(std::uint64_t mflop, std::optional<std::uint64_t> number = std::nullopt);
+  /// Marks end steps: what comes before the first is step `number` already.
+  void marks_end_steps(std::uint64_t number);
   /// Everything from here on is done by this thread, until another is named.
   void on_thread(std::uint64_t key);
   /// A block that was live before the recording began. Only before the first other call.
@@ -117,6 +140,13 @@ class OpTraceBuilder {
   /// Bytes that were live before and are not named by any event: one block more, never freed.
   void unnamed_live_at_start(Bytes bytes);
   void note(std::string sentence) { trace_.completeness.notes.push_back(std::move(sentence)); }
+  /// A part is missing, as the sentence tells.
+  void gap(std::string sentence) {
+    trace_.completeness.has_gaps = true;
+    note(std::move(sentence));
+  }
+  void private_requests(std::uint64_t count) { trace_.completeness.private_requests = count; }
+  void levees_own() { trace_.is_levees_own = true; }
   void lost(std::uint64_t events) { trace_.completeness.lost_events += events; }
   void set_recorded_peak_reserved(Bytes bytes) { trace_.recorded_peak_reserved = bytes; }
 

@@ -15,10 +15,12 @@ std::string to_csv(const OpTrace& trace) {
   std::string text;
   const auto out = std::back_inserter(text);
   if (trace.recorded_peak_reserved.value != 0)
-    fmt::format_to(out, "p,{}\n", trace.recorded_peak_reserved.value);
+    fmt::format_to(out, "p,{}{}\n", trace.recorded_peak_reserved.value,
+                   trace.is_levees_own ? ",levee" : "");
+  if (trace.marks_end_steps) fmt::format_to(out, "e,{}\n", trace.number_before_marks.value_or(1));
   // Blocks that were live at the start come first, with the first ids.
   const std::uint64_t before = trace.completeness.live_at_start_count;
-  std::uint64_t step = 0;
+  std::size_t step = 0;
   // The thread is named where it is another one than before.
   std::uint16_t thread = trace.thread_count == 0 ? 0 : kNone;
   const auto end_line = [&](const Op& op, const char* separators) {
@@ -48,7 +50,7 @@ std::string to_csv(const OpTrace& trace) {
         end_line(op, ",");
         break;
       case OpKind::kStep:
-        fmt::format_to(out, "s,{}", step++);
+        fmt::format_to(out, "s,{}", trace.step_numbers[step++]);
         if (op.bytes != 0) fmt::format_to(out, ",{}", op.bytes);
         end_line(op, op.bytes != 0 ? ",," : ",,,");
         break;

@@ -45,6 +45,7 @@ std::string object(const ReplayResult& r) {
   number("ratio", r.ratio);
   number("failures", r.failures);
   number("first_failure_step", r.first_failure_step);
+  out += fmt::format(",\"first_failure_where\":{}", quoted(r.first_failure_where));
   number("emergencies", r.emergencies);
   number("driver_seconds", r.driver.pessimistic);
   number("driver_seconds_optimistic", r.driver.optimistic);

@@ -13,7 +13,8 @@ namespace {
 /// Costs and peaks of the step that is being replayed.
 class StepBook {
  public:
-  StepBook(const ReplayPolicy& policy, ReplayResult& result) : policy_(policy), result_(result) {}
+  StepBook(const OpTrace& trace, const ReplayPolicy& policy, ReplayResult& result)
+      : trace_(trace), policy_(policy), result_(result) {}
 
   void see_reserved() { peak_ = std::max(peak_, policy_.reserved()); }
   void see_live(Bytes live) {
@@ -48,8 +49,10 @@ class StepBook {
     }
     if (is_step) {
       steps_.push_back({seconds, driver.pessimistic});
-      if (result_.guard_step < 0 && policy_.is_guarded()) {
-        result_.guard_step = static_cast<std::int64_t>(result_.steps);
+      if (guarded_from_ == 0 && policy_.is_guarded()) {
+        guarded_from_ = steps_.size();
+        // A trace without marks is one step.
+        result_.guard_step = trace_.has_step_marks ? step_place(trace_, guarded_from_).number : 1;
       }
     }
     before_ = costs;
@@ -67,9 +70,7 @@ class StepBook {
       result_.driver_pct_warm_optimistic = 100 * warm_optimistic_ / warm_seconds_;
       result_.reserved_growth_warm = policy_.peak_reserved() - peak_warm_;
     }
-    if (result_.guard_step >= 0) {
-      result_.driver_pct_guarded = share_from(static_cast<std::size_t>(result_.guard_step));
-    }
+    if (guarded_from_ != 0) result_.driver_pct_guarded = share_from(guarded_from_);
     if (steps_.size() >= 2 * kWarmUpSteps) {
       result_.driver_pct_last = share_from(steps_.size() - kWarmUpSteps);
     }
@@ -98,9 +99,11 @@ class StepBook {
     return sum.seconds > 0 ? 100 * sum.driver_seconds / sum.seconds : 0;
   }
 
+  const OpTrace& trace_;
   const ReplayPolicy& policy_;
   ReplayResult& result_;
   std::vector<Step> steps_;
+  std::size_t guarded_from_ = 0;   // how many steps had begun when the guard went on; 0: it did not
   std::uint64_t allocations_ = 0;  // of the step
   Bytes most_live_{};              // of the steps before
   Bytes most_reserved_{};
@@ -194,7 +197,7 @@ ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPol
   result.ops = trace.ops.size();
   result.peak_live = facts.peak_live;
   result.peak_active = facts.peak_active;
-  StepBook book(policy, result);
+  StepBook book(trace, policy, result);
   SeriesBook series(trace.ops.size(), result);
   std::vector<std::uint64_t> size(trace.id_count);  // 0: not live
   Bytes live{};
@@ -211,8 +214,11 @@ ReplayResult run_policy(const OpTrace& trace, const TraceFacts& facts, ReplayPol
           live += Bytes{size[op.id]};
           book.see_live(live);
         } else {
-          if (result.failures++ == 0)
-            result.first_failure_step = in_step ? static_cast<std::int64_t>(step_index) : 0;
+          if (result.failures++ == 0) {
+            StepPlace place = step_place(trace, in_step ? step_index + 1 : 0);
+            result.first_failure_step = place.number;
+            result.first_failure_where = std::move(place.text);
+          }
         }
         book.see_reserved();
         break;

@@ -38,8 +38,9 @@ struct ReplayResult {
   Bytes peak_reserved{};
   double ratio =
       0;  ///< peak reserved / base, where base is peak active if uses were recorded, else peak live
-  std::uint64_t failures = 0;  ///< requests that could not be served
-  std::int64_t first_failure_step = -1;
+  std::uint64_t failures = 0;            ///< requests that could not be served
+  std::int64_t first_failure_step = -1;  ///< its number (`StepPlace`); -1: none, or before all
+  std::string first_failure_where;       ///< `StepPlace::text` of it
   std::uint64_t emergencies = 0;
   DriverCosts costs;
   EarlyWaits early_waits;
@@ -48,7 +49,8 @@ struct ReplayResult {
   double driver_pct = 0;       ///< pessimistic, of the whole run, creation left out
   double driver_pct_warm = 0;  ///< pessimistic, after warm-up
   double driver_pct_warm_optimistic = 0;
-  std::int64_t guard_step = -1;   ///< in which the policy's guard on driver time went on; -1: never
+  std::int64_t guard_step = -1;   ///< its number: in which the policy's guard on driver time went
+                                  ///< on; -1: never
   double driver_pct_guarded = 0;  ///< pessimistic, after that step
   double driver_pct_last = 0;     ///< pessimistic, of the last 20 steps, if there are 40 or more
   double creation_pct = 0;

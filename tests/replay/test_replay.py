@@ -156,6 +156,92 @@ def test_profiler_steps_of_a_snapshot_become_steps(tmp_path: Path, replay: Any) 
     assert found["steps"] == 2
 
 
+# ---- Steps have one number in all reports of a run.
+
+
+def failing_in(replay: Any, path: Path) -> tuple[int, str]:
+    (found,) = replay(path, "--capacity", "64MiB", "--policies", "native,levee,bound")
+    places = {(r["first_failure_step"], r["first_failure_where"]) for r in found["results"]}
+    (place,) = places
+    assert f"at 1 request, the first {place[1]}" in found["text"]
+    return place
+
+
+def test_the_step_of_a_failure_is_that_of_the_file(tmp_path: Path, replay: Any) -> None:
+    sizes = {4: 1000, 5: 1000, 6: 200 * MIB, 7: 1000}
+    ops = tmp_path / "ops.csv"
+    ops.write_text("a,0,1000\n" + "".join(f"s,{n}\na,{n},{b}\n" for n, b in sizes.items()))
+    assert failing_in(replay, ops) == (6, "in step 6")
+
+    actions = [("alloc", 1 << 30 | n << 12, b) for n, b in sizes.items()]
+    marks = [
+        {"device": 0, "time_us": i, "name": f"ProfilerStep#{n}", "stage": "START"}
+        for i, n in enumerate(sizes)
+    ]
+    of_pickle = tmp_path / "s.pickle"
+    of_pickle.write_bytes(pickle.dumps(snapshot(actions, external_annotations=marks)))
+    assert failing_in(replay, of_pickle) == (6, "in step 6")
+
+    events: list[dict[str, Any]] = []
+    for i, (number, size) in enumerate(sizes.items()):
+        # The profiler writes each step for the host, and again for the GPU.
+        events += [
+            {"name": f"ProfilerStep#{number}", "ts": 10 * i},
+            {"name": f"ProfilerStep#{number}", "ts": 10 * i + 2, "cat": "gpu_user_annotation"},
+        ]
+        args = {"Device Type": 1, "Device Id": 0, "Addr": 4096 * (i + 1), "Bytes": size}
+        events.append({"name": "[memory]", "ts": 10 * i + 1, "args": args})
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps({"traceEvents": events}))
+    assert failing_in(replay, trace) == (6, "in step 6")
+    assert replay(trace)[0]["steps"] == 4
+
+
+def test_a_failure_before_the_first_step_says_so(tmp_path: Path, replay: Any) -> None:
+    ops = tmp_path / "ops.csv"
+    ops.write_text(f"a,0,{200 * MIB}\ns,1\na,1,1000\n")
+    assert failing_in(replay, ops) == (-1, "before the first step")
+
+
+def test_saved_requests_keep_the_numbers_of_steps(tmp_path: Path, replay: Any) -> None:
+    ops, saved = tmp_path / "ops.csv", tmp_path / "saved.csv"
+    ops.write_text(f"e,1\na,0,1000\ns,2\na,1,{200 * MIB}\ns,3\n")
+    replay(ops, "--save", saved)
+    assert failing_in(replay, saved) == failing_in(replay, ops) == (2, "in step 2")
+
+
+def test_saved_requests_of_a_run_under_levee_say_so(tmp_path: Path, replay: Any) -> None:
+    path, saved = tmp_path / "s.pickle", tmp_path / "saved.csv"
+    path.write_bytes(pickle.dumps(levees_own(60 * MIB)))
+    (first,) = replay(path, "--save", saved)
+    (again,) = replay(saved)
+    assert again["under_levee"] and again["text"] == first["text"]
+
+
+# ---- One base for all ratios.
+
+
+def test_where_streams_share_blocks_everything_is_over_what_is_in_use(
+    tmp_path: Path, levee: Any, replay: Any
+) -> None:
+    path = tmp_path / "ops.csv"
+    path.write_text(f"a,1,{20 * MIB}\nr,1,,5\nf,1\na,2,{20 * MIB}\nf,2\n")
+    (found,) = replay(path)
+    assert (found["peak_live"], found["peak_active"]) == (20 * MIB, 40 * MIB)
+    assert found["base"] == "active"
+    assert of(found, "bound")["peak_reserved"] == 40 * MIB
+    assert of(found, "bound")["ratio"] == 1
+    assert "40.0 MiB in use at most" in found["text"] and "20.0 MiB were live" in found["text"]
+    assert "(1 here) back 300 requests after its free" in found["models_leave_out"]
+    _, out, _ = levee("replay", path, "--width", 150)
+    assert "/ in use" in out and "/ live" not in out and found["models_leave_out"] in out
+    assert "The models" not in levee("replay", path, "--policies", "levee,bound")[1]
+    path.write_text(f"a,1,{20 * MIB}\nf,1\n")
+    (plain,) = replay(path)
+    assert plain["base"] == "live" and plain["models_leave_out"] == ""
+    assert "/ live" in levee("replay", path, "--width", 150)[1]
+
+
 # ---- Threads.
 
 
@@ -257,6 +343,43 @@ def test_under_a_limit_it_says_who_finishes(tmp_path: Path, levee: Any, replay: 
     assert "levee finishes without an emergency" in found["text"]
 
 
+def test_limits_that_differ_are_told_apart(ops: Path, replay: Any) -> None:
+    said = [
+        replay(ops, "--capacity", size, "--policies", "levee")[0]["text"]
+        for size in ("1600MiB", "1640MiB", "2GiB", "1638400KiB")
+    ]
+    for text, size in zip(said, ("1,600 MiB", "1,640 MiB", "2 GiB", "1,600 MiB")):
+        assert f"In {size} (" in text
+
+
+def levees_own(peak: int) -> dict[str, Any]:
+    actions = [("alloc", 1 << 40, 40 * MIB), ("free_requested", 1 << 40, 40 * MIB)]
+    actions += [("free_completed", 1 << 40, 40 * MIB), ("alloc", 1 << 41, 60 * MIB)]
+    return snapshot(actions, allocator_settings={"levee": "1.0", "levee_peak_reserved": [peak]})
+
+
+def test_a_run_under_levee_is_told_what_levee_saves(tmp_path: Path, replay: Any) -> None:
+    path = tmp_path / "s.pickle"
+    path.write_bytes(pickle.dumps(levees_own(60 * MIB)))
+    (found,) = replay(path)
+    assert found["under_levee"] and found["recorded_peak_reserved"] == 60 * MIB
+    text = found["text"]
+    assert "Your run, under levee, reserved 60.0 MiB for 60.0 MiB live (1.000)." in text
+    native = of(found, "native")["peak_reserved"]
+    assert native == 100 * MIB and "100 MiB under PyTorch's defaults (1.667)" in text
+    assert "levee already saves 40.0 MiB against PyTorch's defaults" in text
+    assert "little to gain" not in text and "larger batch" not in text
+    assert "The .levee recording that it was made from is the better input" in found["about"]
+
+
+def test_where_levee_saves_nothing_it_says_that(tmp_path: Path, replay: Any) -> None:
+    path = tmp_path / "s.pickle"
+    settings = {"levee": "1.0", "levee_peak_reserved": [40 * MIB]}
+    actions = [("alloc", 1 << 40, 40 * MIB)]
+    path.write_bytes(pickle.dumps(snapshot(actions, allocator_settings=settings)))
+    assert "At its peak levee saves nothing on this job." in replay(path)[0]["text"]
+
+
 def test_a_seed_gives_the_same_pattern_again(replay: Any) -> None:
     peaks = [
         replay("pattern:random-large", "--policies", "native", "--seed", seed)[0]["peak_live"]
@@ -307,7 +430,9 @@ def test_the_list_names_policies_and_patterns(levee: Any) -> None:
         (["--policies", ","], "--policies names none"),
         (["--limit", "fast"], '"fast" is no size'),
         (["--limit", "nanx"], '"nanx" is no size'),
-        (["--capacity=-4GiB"], "is no size"),
+        (["--capacity=-4GiB"], "a capacity is the memory that the device has"),
+        (["--capacity", "-4GiB"], '"-4GiB" is no size of a GPU'),
+        (["--limit", "-1x"], '"-1x" is no size'),
         (["--capacity", "99999999TiB"], "no size of a GPU"),
         (["--capacity", "8GiB", "--limit", "1.05x"], "give one of them"),
         (["--seed", "-1"], "--seed takes a number"),

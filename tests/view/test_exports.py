@@ -32,6 +32,23 @@ def snapshot(traces, tmp_path_factory, levee):
     return out
 
 
+def test_what_was_reserved_stands_beside_the_segments(traces, tmp_path, levee):
+    from levee import _format
+
+    out = tmp_path / "s.pickle"
+    code, said, err = levee("export", traces["storms"], "--to", "memory_viz", "-o", out)
+    assert code == 0 and said == f"{out}\n"
+    (device,) = json.loads(levee("report", traces["storms"], "--json")[1])["devices"]
+    peak = device["peak_reserved_bytes"]
+    assert err.startswith("Its segments are the address ranges ever used") and err.count("\n") == 1
+    assert f"{_format.size(peak)} at most" in err
+    with out.open("rb") as file:
+        assert NoClasses(file).load()["allocator_settings"]["levee_peak_reserved"] == [peak]
+    (found,) = json.loads(levee("replay", out, "--policies", "bound", "--json", "-")[1])["inputs"]
+    assert found["recorded_peak_reserved"] == peak and found["under_levee"]
+    assert "the better input" in found["about"]
+
+
 def test_snapshot_uses_only_what_the_viewer_reads(snapshot):
     used = {opcode.name for opcode, _, _ in pickletools.genops(snapshot.read_bytes())}
     assert used <= VIEWER_OPCODES, used - VIEWER_OPCODES

@@ -140,6 +140,14 @@ PYBIND11_MODULE(_replay, module) {
           "recorded_peak_reserved",
           [](const Recording& r) { return r.trace.recorded_peak_reserved.value; },
           "What the recorded run reserved at most; 0 if the recording does not say.")
+      .def_property_readonly("is_levees_own",
+                             [](const Recording& r) { return r.trace.is_levees_own; })
+      .def_property_readonly(
+          "private_requests",
+          [](const Recording& r) { return r.trace.completeness.private_requests; })
+      .def_property_readonly(
+          "recorded_uses", [](const Recording& r) { return r.facts.recorded_uses; },
+          "Blocks that other streams used.")
       .def_property_readonly("is_complete",
                              [](const Recording& r) { return r.trace.completeness.is_complete(); })
       .def_property_readonly(

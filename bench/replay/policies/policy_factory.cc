@@ -59,7 +59,7 @@ const std::vector<PolicyInfo>& policy_list() {
       {"levee-move", "levee, pages moved instead of mapped a second time"},
       {"levee-none", "levee without bringing pages together: plain growth"},
       {"levee-anywhere", "levee, blocks of side streams placed like all others"},
-      {"bound", "what is live, in whole pages: no allocator can do better"},
+      {"bound", "what is in use, in whole pages: no placement can do better"},
   };
   return kAll;
 }

@@ -31,11 +31,14 @@ void PlainMalloc::free(std::uint32_t id) {
 }
 
 bool LowerBound::allocate(std::uint32_t id, Bytes requested, std::uint16_t /*stream*/) {
+  for (; !waiting_.empty() && waiting_.front().until <= requests_; waiting_.pop_front())
+    in_use_ -= waiting_.front().bytes;
+  ++requests_;
   const Bytes bytes = round_up(requested, 512_B);
-  if (!fits(round_up(live_ + bytes, 2_MiB), limits_)) return false;
+  if (!fits(round_up(in_use_ + bytes, 2_MiB), limits_)) return false;
   remember(size_, id, bytes);
-  live_ += bytes;
-  const Bytes needed = round_up(live_, 2_MiB);
+  in_use_ += bytes;
+  const Bytes needed = round_up(in_use_, 2_MiB);
   if (needed > reserved_) {
     costs_.created += (needed - reserved_) / 2_MiB;
     reserved_ = needed;
@@ -44,7 +47,16 @@ bool LowerBound::allocate(std::uint32_t id, Bytes requested, std::uint16_t /*str
 }
 
 void LowerBound::free(std::uint32_t id) {
-  live_ -= size_[id];
+  if (id < used_elsewhere_.size() && used_elsewhere_[id]) {
+    waiting_.push_back({requests_ + kHostAhead, size_[id]});
+  } else {
+    in_use_ -= size_[id];
+  }
+}
+
+void LowerBound::record_use(std::uint32_t id, std::uint16_t /*stream*/) {
+  if (used_elsewhere_.size() <= id) used_elsewhere_.resize(std::size_t{id} + 1);
+  used_elsewhere_[id] = true;
 }
 
 }  // namespace levee::replay

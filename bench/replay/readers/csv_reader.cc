@@ -135,8 +135,8 @@ class OpsReader {
           builder_.live_at_start(key, Bytes{value}, stream);
           return true;
         }
-        if (mark_pending_) builder_.step(mflop(options_.mflop_per_byte, value));
-        mark_pending_ = false;
+        if (pending_mark_) builder_.step(mflop(options_.mflop_per_byte, value), pending_mark_);
+        pending_mark_.reset();
         builder_.alloc(key, Bytes{value}, stream);
         return true;
       case 'f':
@@ -153,16 +153,21 @@ class OpsReader {
       case 'p':
         if (id < 0 || Bytes{key} > kMaxLive) return false;
         builder_.set_recorded_peak_reserved(Bytes{key});
+        if (line.ends_with("levee")) builder_.levees_own();
         return true;
       case 'm':
         // A mark's work is known from the step's first request, which follows it.
-        if (id >= 0) mark_pending_ = true;
+        if (id >= 0) pending_mark_ = key + 1;
+        return true;
+      case 'e':
+        if (id < 0) return false;
+        builder_.marks_end_steps(key);
         return true;
       case 's':
         if (!fields.take_if_any(value)) return false;
         fields.skip();
         see_thread(fields);
-        builder_.step(value);
+        builder_.step(value, id < 0 ? std::nullopt : std::optional(key));
         return true;
       default:
         return false;
@@ -179,7 +184,7 @@ class OpsReader {
 
   const ReadOptions& options_;
   OpTraceBuilder builder_;
-  bool mark_pending_ = false;
+  std::optional<std::uint64_t> pending_mark_;  // the step that begins with the next request
 };
 
 class HistoryReader {

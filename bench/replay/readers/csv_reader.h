@@ -2,13 +2,16 @@
 //
 // *Ops*, as the lab's own recordings have them:
 //
-//     p,BYTES                 what the recorded run reserved at most (before everything else)
+//     p,BYTES[,levee]         what the recorded run reserved at most (before everything else), and
+//                             whether it did so under levee
 //     b,ID,BYTES[,STREAM]     a block that was live before the recording began (before other ops)
 //     a,ID,BYTES[,STREAM]     allocation of BYTES requested bytes; STREAM defaults to 0
 //     f,ID                    free
 //     r,ID,,STREAM            the block is also used on STREAM
 //     m,N                     N steps are done; -1 = start, 0 = set-up is done
 //     s,N[,MFLOP]             step N begins, with its modelled work
+//     e,N                     `s` lines stand where steps end: what comes before the first is step
+//                             N already, what comes after the last is none
 //
 // The fifth field of `a`, `f`, `r` and `s` is the thread that did it, any number; a line without
 // one is of the thread of the line before. Other fields are ignored, as are blank lines, lines that

@@ -61,6 +61,7 @@ class KinetoReader {
     while (json_.peek() == '"') {
       const auto key = json_.string();
       if (!key || !json_.take(':')) return malformed();
+      if (*key == "levee") builder_.levees_own();  // as its exporter writes
       if (*key == "traceEvents") return json_.take('[') || malformed();
       if (!json_.skip()) return malformed();
       if (!json_.take(',')) break;
@@ -103,7 +104,7 @@ class KinetoReader {
     } while (json_.take(','));
     if (!json_.take('}')) return false;
     if (name == "[memory]" && args != 0) read_memory(ts, text_.substr(args));
-    if (name.starts_with("ProfilerStep#")) steps_.push_back(ts);
+    if (const auto step = profiler_step(name)) steps_.push_back({*step, ts});
     return true;
   }
 
@@ -155,7 +156,7 @@ class KinetoReader {
     std::erase_if(events_, [&](const MemoryEvent& e) { return e.device != *device; });
     std::stable_sort(events_.begin(), events_.end(),
                      [](const MemoryEvent& a, const MemoryEvent& b) { return a.ts < b.ts; });
-    std::sort(steps_.begin(), steps_.end());
+    keep_each_once(steps_);
     return true;
   }
 
@@ -186,7 +187,8 @@ class KinetoReader {
     std::uint64_t gaps = 0;
     std::int64_t before = -1;
     for (const MemoryEvent& e : events_) {
-      for (; next_step < steps_.size() && steps_[next_step] <= e.ts; ++next_step) builder_.step(0);
+      for (; next_step < steps_.size() && steps_[next_step].time <= e.ts; ++next_step)
+        builder_.step(0, steps_[next_step].number);
       if (e.bytes >= 0) {
         builder_.alloc(e.addr, Bytes{static_cast<std::uint64_t>(e.bytes)}, 0);
       } else {
@@ -199,7 +201,7 @@ class KinetoReader {
     builder_.set_recorded_peak_reserved(Bytes{static_cast<std::uint64_t>(peak_reserved)});
     builder_.note("A profiler trace names no streams: all of it is replayed on one.");
     if (gaps != 0) {
-      builder_.note(
+      builder_.gap(
           fmt::format("At {} its totals do not add up: events are missing or out of order there.",
                       analysis::counted(gaps, "place", "places")));
     }
@@ -215,7 +217,7 @@ class KinetoReader {
   ReadError* error_;
   OpTraceBuilder builder_;
   std::vector<MemoryEvent> events_;
-  std::vector<double> steps_;
+  std::vector<ProfilerStep> steps_;
   std::uint64_t absurd_ = 0;
 };
 

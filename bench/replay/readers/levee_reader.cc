@@ -50,7 +50,8 @@ class LeveeReader {
         builder_.live_at_start(b.addr.value, b.requested_bytes, lanes_[b.lane.value].stream);
     }
     if (!start.live_is_complete)
-      builder_.note("The blocks that were live at its beginning are not all known.");
+      builder_.gap("The blocks that were live at its beginning are not all known.");
+    running_step_ = start.step;
     EventQuery query;
     query.kinds = replayed_kinds();
     const std::unique_ptr<EventCursor> cursor = reader_.events(query);
@@ -108,7 +109,9 @@ class LeveeReader {
     builder_.on_thread(thread);
     switch (e.kind()) {
       case EventKind::kAlloc:
-        if (is_ours(e.lane)) builder_.alloc(e.a, requested_of(e.b), lanes_[e.lane.value].stream);
+        if (!is_ours(e.lane)) break;
+        private_requests_ += e.aux != 0 ? 1U : 0U;
+        builder_.alloc(e.a, requested_of(e.b), lanes_[e.lane.value].stream);
         break;
       case EventKind::kFree:
         if (is_ours(e.lane)) builder_.free(e.a);
@@ -117,7 +120,7 @@ class LeveeReader {
         if (is_ours(e.lane)) builder_.record_use(e.a, lanes_[e.lane.value].stream);
         break;
       case EventKind::kStepMark:
-        builder_.step(0);
+        mark(e);
         break;
       case EventKind::kOutOfMemory:
         out_of_memory_ += is_ours(e.lane) ? 1U : 0U;
@@ -127,25 +130,48 @@ class LeveeReader {
     }
   }
 
+  // As analysis::analyze counts: a mark that ends step n begins n + 1, and what ran before the
+  // first of them was a step too.
+  void mark(const Event& e) {
+    const bool is_end = e.b == 1;
+    const std::uint64_t number = e.a + (is_end ? 1U : 0U);
+    if (is_end && !has_marks_) builder_.marks_end_steps(e.a);
+    // The same mark can arrive from several places.
+    if (has_marks_ && number == running_step_) return;
+    builder_.step(0, number);
+    has_marks_ = true;
+    running_step_ = number;
+  }
+
   void say_what_is_missing() {
+    builder_.levees_own();
+    builder_.private_requests(private_requests_);
     const record::Coverage& coverage = reader_.coverage();
     builder_.lost(coverage.lost_events);
     if (coverage.dropped_events != 0) {
-      builder_.note(fmt::format("{} overwritten to keep its size.",
-                                analysis::counted(coverage.dropped_events, "event, its oldest, was",
-                                                  "events, its oldest, were")));
+      builder_.gap(fmt::format("{} overwritten to keep its size.",
+                               analysis::counted(coverage.dropped_events, "event, its oldest, was",
+                                                 "events, its oldest, were")));
     }
     if (coverage.damaged_blocks != 0) {
-      builder_.note(fmt::format(
+      builder_.gap(fmt::format(
           "{} skipped.", analysis::counted(coverage.damaged_blocks, "damaged block of the file was",
                                            "damaged blocks of the file were")));
     }
-    if (coverage.ending == record::TraceEnding::kCut)
-      builder_.note("The process was still running, or was killed, when the recording ended.");
+    if (coverage.ending == record::TraceEnding::kCut) {
+      builder_.gap(fmt::format(
+          "It ends after {} without an end mark, and what came then is missing: the program was "
+          "killed, its disk was full, it is still running, or the file was cut while it was "
+          "copied.",
+          analysis::duration_text(
+              static_cast<std::uint64_t>((coverage.last - coverage.first).value))));
+    }
     if (coverage.ending == record::TraceEnding::kStopped)
-      builder_.note("Recording stopped early: " + coverage.stop_reason + ".");
+      builder_.gap("Recording stopped early: " + coverage.stop_reason + ".");
     if (out_of_memory_ != 0)
-      builder_.note(fmt::format("The run met {} out-of-memory errors.", out_of_memory_));
+      builder_.note(fmt::format(
+          "The run met {}.",
+          analysis::counted(out_of_memory_, "out-of-memory error", "out-of-memory errors")));
     constexpr std::size_t kPoints = 1000;
     const record::CounterSeries series =
         reader_.counters(DeviceId{static_cast<decltype(DeviceId::value)>(device_)}, coverage.first,
@@ -162,6 +188,9 @@ class LeveeReader {
   std::vector<Lane> lanes_;
   std::uint32_t device_ = 0;
   std::uint64_t out_of_memory_ = 0;
+  std::uint64_t private_requests_ = 0;
+  std::uint64_t running_step_ = 0;
+  bool has_marks_ = false;
 };
 
 }  // namespace

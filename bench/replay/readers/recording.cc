@@ -1,7 +1,10 @@
 #include "bench/replay/readers/recording.h"
 
 #include <algorithm>
+#include <charconv>
 #include <span>
+#include <system_error>
+#include <unordered_set>
 
 #include "bench/replay/readers/csv_reader.h"
 #include "bench/replay/readers/kineto_reader.h"
@@ -35,6 +38,23 @@ RecordingKind kind_of(std::string_view bytes) {
   if (first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '['))
     return RecordingKind::kKineto;
   return RecordingKind::kCsv;
+}
+
+std::optional<std::uint64_t> profiler_step(std::string_view name) {
+  constexpr std::string_view kPrefix = "ProfilerStep#";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view digits = name.substr(kPrefix.size());
+  std::uint64_t number = 0;
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (code != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return number;
+}
+
+void keep_each_once(std::vector<ProfilerStep>& steps) {
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const ProfilerStep& a, const ProfilerStep& b) { return a.time < b.time; });
+  std::unordered_set<std::uint64_t> seen;
+  std::erase_if(steps, [&](const ProfilerStep& s) { return !seen.insert(s.number).second; });
 }
 
 OpTrace read_recording(std::string_view bytes, const ReadOptions& options, ReadError* error) {

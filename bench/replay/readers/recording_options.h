@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "bench/replay/op_trace.h"
 
@@ -19,6 +21,18 @@ struct ReadOptions {
   double mflop_per_byte = 0;  ///< CSV with `m` marks: modelled work of a step for each byte of its
                               ///< first request
 };
+
+/// N of the profiler's "ProfilerStep#N"; nothing if the name is another.
+std::optional<std::uint64_t> profiler_step(std::string_view name);
+
+/// A step that the profiler marked.
+struct ProfilerStep {
+  std::uint64_t number = 0;
+  double time = 0;
+};
+/// By time, each number once, at its first mark: the profiler writes a step for the host, and again
+/// for the GPU.
+void keep_each_once(std::vector<ProfilerStep>& steps);
 
 /// The index that `counts` (events by device) and the wish lead to. Nothing, with a sentence, if
 /// the recording lacks the device.

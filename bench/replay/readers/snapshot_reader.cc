@@ -183,30 +183,31 @@ class SnapshotReader {
               [](const Block& a, const Block& b) { return a.addr < b.addr; });
   }
 
-  /// Times at which the profiler began a step, in order.
-  std::vector<std::uint64_t> step_times() const {
-    std::vector<std::uint64_t> times;
+  /// Steps that the profiler began, in order.
+  std::vector<ProfilerStep> steps() const {
+    std::vector<ProfilerStep> found;
     const auto annotations = p_.get(p_.root(), "external_annotations");
-    if (!annotations) return times;
+    if (!annotations) return found;
     for (const PickleValue& a : p_.items(*annotations)) {
-      if (p_.get_text(a, "name").starts_with("ProfilerStep#") &&
-          p_.get_text(a, "stage") == "START" &&
+      const auto number = profiler_step(p_.get_text(a, "name"));
+      if (number && p_.get_text(a, "stage") == "START" &&
           p_.get_unsigned(a, "device").value_or(device_) == device_) {
-        times.push_back(p_.get_unsigned(a, "time_us").value_or(0));
+        found.push_back({*number, static_cast<double>(p_.get_unsigned(a, "time_us").value_or(0))});
       }
     }
-    std::sort(times.begin(), times.end());
-    return times;
+    keep_each_once(found);
+    return found;
   }
 
   void write_ops() {
     for (const Block& b : at_start_) builder_.live_at_start(b.addr, Bytes{b.bytes}, b.stream);
-    const std::vector<std::uint64_t> steps = step_times();
+    const std::vector<ProfilerStep> marks = steps();
     std::size_t next_step = 0;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       const Entry& e = entries_[i];
-      for (; next_step < steps.size() && steps[next_step] <= e.time_us; ++next_step)
-        builder_.step(0);
+      const auto now = static_cast<double>(e.time_us);
+      for (; next_step < marks.size() && marks[next_step].time <= now; ++next_step)
+        builder_.step(0, marks[next_step].number);
       if (e.action == Action::kAlloc) {
         builder_.alloc(e.addr, Bytes{e.bytes}, e.stream);
         private_requests_ += e.is_private_pool ? 1U : 0U;
@@ -223,6 +224,7 @@ class SnapshotReader {
 
   /// The history tells gains and losses of reserved memory, the segments what is left at its end.
   void find_peak_reserved() {
+    if (find_levees_mark()) return;
     std::int64_t net = 0;
     std::int64_t least_sum = 0;
     std::int64_t most = 0;
@@ -240,22 +242,36 @@ class SnapshotReader {
     builder_.set_recorded_peak_reserved(Bytes{static_cast<std::uint64_t>(base + most)});
   }
 
+  /// What levee's exporter notes beside PyTorch's settings: that the segments are address ranges,
+  /// and what was reserved.
+  bool find_levees_mark() {
+    const auto settings = p_.get(p_.root(), "allocator_settings");
+    if (!settings || !p_.get(*settings, "levee")) return false;
+    builder_.levees_own();
+    builder_.note(
+        "levee wrote this pickle: its segments are the address ranges that were ever used, not "
+        "reserved memory. The .levee recording that it was made from is the better input: it has "
+        "steps, recorded uses and threads too.");
+    const auto peaks = p_.get(*settings, "levee_peak_reserved");
+    if (!peaks || p_.items(*peaks).size() <= device_) return true;
+    const PickleValue& peak = p_.items(*peaks)[device_];
+    if (peak.kind == PickleValue::Kind::kInteger && peak.bits <= kMaxLive.value)
+      builder_.set_recorded_peak_reserved(Bytes{peak.bits});
+    return true;
+  }
+
   void say_what_is_missing() {
+    builder_.private_requests(private_requests_);
     const auto settings = p_.get(p_.root(), "allocator_settings");
     if (settings) {
       const auto overflowed = p_.get(*settings, "trace_alloc_overflowed");
       if (overflowed && overflowed->kind == PickleValue::Kind::kBool && overflowed->bits != 0)
-        builder_.note("PyTorch says that its history was full and its oldest part overwritten.");
+        builder_.gap("PyTorch says that its history was full and its oldest part overwritten.");
     }
     if (late_frees_ != 0) {
       builder_.note(fmt::format("{} freed (used by other streams), and live until then.",
                                 analysis::counted(late_frees_, "block came back later than it was",
                                                   "blocks came back later than they were")));
-    }
-    if (private_requests_ != 0) {
-      builder_.note(
-          fmt::format("{} for private pools (CUDA graphs, MemPool), and replayed as ordinary.",
-                      analysis::counted(private_requests_, "request was", "requests were")));
     }
     if (out_of_memory_ != 0)
       builder_.note(fmt::format(

@@ -58,6 +58,22 @@ TEST(LowerBound, ReservesWhatIsLiveInWholePages) {
   EXPECT_EQ(policy.peak_reserved(), 4_MiB);
 }
 
+TEST(LowerBound, ABlockThatOthersUseStaysAsLongAsActiveCountsIt) {
+  // 8 MiB that another stream uses, then 6 MiB beside them, and 12 MiB once they are done.
+  std::string lines = "a,1,8388608\nr,1,,5\nf,1\na,2,6291456\nf,2\n";
+  for (int i = 3; i < 310; ++i) {
+    const std::string id = std::to_string(i);
+    lines += "a," + id + ",65536\nf," + id + "\n";
+  }
+  lines += "a,400,12582912\n";
+  const OpTrace trace = test::ops(lines);
+  LowerBound bound(Limits{});
+  const ReplayResult r = test::replay(trace, bound);
+  EXPECT_EQ(r.peak_live, 12_MiB);
+  EXPECT_EQ(r.peak_active, 14_MiB);
+  EXPECT_EQ(r.peak_reserved, 14_MiB);
+}
+
 TEST(PolicyFactory, MakesEveryPolicyItListsUnderItsName) {
   const OpTrace trace = test::ops("a,1,3145728\nf,1\n");
   for (const PolicyInfo& info : policy_list()) {

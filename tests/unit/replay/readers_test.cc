@@ -64,23 +64,10 @@ TEST(CsvReader, ABadLineIsNamed) {
 
 TEST(CsvReader, EveryFieldIsChecked) {
   const std::string huge = std::to_string(UINT64_MAX);
-  const std::vector<std::string> lines{"a,1,x",
-                                       "a,1," + huge,
-                                       "a,1,2,x",
-                                       "a,1",
-                                       "b,1,x",
-                                       "b,1,2,x",
-                                       "f,x",
-                                       "r,1,x,3",
-                                       "r,1,,x",
-                                       "r,1",
-                                       "p,-1",
-                                       "p,x",
-                                       "s,1,x",
-                                       "z,1,2",
-                                       "a",
-                                       "a;1;2",
-                                       "p," + std::to_string(INT64_MAX)};
+  const std::vector<std::string> lines{
+      "a,1,x", "a,1," + huge, "a,1,2,x", "a,1", "b,1,x", "b,1,2,x",
+      "f,x",   "r,1,x,3",     "r,1,,x",  "r,1", "p,-1",  "p,x",
+      "e,-1",  "s,1,x",       "z,1,2",   "a",   "a;1;2", "p," + std::to_string(INT64_MAX)};
   for (const std::string& line : lines) {
     const Read r = read(&read_csv, "a,9,100\n" + line + "\na,10,100\n");
     EXPECT_THAT(r.error, HasSubstr("line 2 is no op")) << line;
@@ -116,6 +103,19 @@ TEST(CsvReader, ReadsWhatToCsvWrites) {
   EXPECT_EQ(r.trace.ops[3].bytes, 55U);
 }
 
+TEST(CsvReader, StepsKeepTheirNumbers) {
+  using Numbers = std::vector<std::uint64_t>;
+  EXPECT_EQ(test::ops("a,1,9\ns,5\na,2,9\ns,9\n").step_numbers, (Numbers{5, 9}));
+  EXPECT_EQ(test::ops("m,-1\na,1,9\nm,0\na,2,9\nm,1\na,3,9\n").step_numbers, (Numbers{1, 2}));
+  const OpTrace ends = test::ops("e,3\na,1,9\ns,4\na,2,9\n");
+  EXPECT_EQ(step_place(ends, 0).text, "in step 3");
+  EXPECT_EQ(step_place(ends, 1).text, "after step 3");
+  const OpTrace again = test::ops(to_csv(ends));
+  EXPECT_EQ(step_place(again, 0).text, "in step 3");
+  EXPECT_EQ(step_place(again, 1).text, "after step 3");
+  EXPECT_EQ(step_place(test::ops("a,1,9\n"), 0).text, "");
+}
+
 TEST(CsvReader, TheFifthFieldIsTheThreadThatDidIt) {
   const Read r =
       read(&read_csv, "a,1,100,0,70\na,2,100\ns,4,44,,8\nr,1,,0,70\nf,1,,,8\nf,2,,,70\n");
@@ -125,7 +125,7 @@ TEST(CsvReader, TheFifthFieldIsTheThreadThatDidIt) {
   for (const Op& op : r.trace.ops) threads.push_back(op.thread);
   EXPECT_EQ(threads, (std::vector<int>{0, 0, 1, 0, 1, 0})) << "the second line names none";
   const std::string text = to_csv(r.trace);
-  EXPECT_EQ(text, "a,0,100,,0\na,1,100\ns,0,44,,1\nr,0,,0,0\nf,0,,,1\nf,1,,,0\n");
+  EXPECT_EQ(text, "a,0,100,,0\na,1,100\ns,4,44,,1\nr,0,,0,0\nf,0,,,1\nf,1,,,0\n");
   EXPECT_EQ(to_csv(read(&read_csv, text).trace), text);
   EXPECT_EQ(read(&read_csv, "a,1,100\nf,1,,,x\n").trace.thread_count, 0U) << "nobody says";
 }
@@ -311,6 +311,49 @@ TEST(LeveeReader, KeepsStreamsUsesAndStepsOfOneDevice) {
   EXPECT_EQ(r.trace.ops[3].stream, 1U);
   EXPECT_EQ(r.trace.completeness.sentence(), "");
   EXPECT_EQ(read(read_own, b, 1).trace.id_count, 1U);
+}
+
+TEST(LeveeReader, StepsHaveTheNumbersOfTheReport) {
+  // Marks of an optimizer end steps 1 and 2; the request before the first is of step 1.
+  levee::test::TraceBuilder ends;
+  ends.alloc(0x1000, 512_B).emit(EventKind::kStepMark, 1, 1).alloc(0x2000, 512_B);
+  ends.emit(EventKind::kStepMark, 2, 1).alloc(0x3000, 512_B);
+  const OpTrace by_ends = read(read_own, ends).trace;
+  EXPECT_EQ(step_place(by_ends, 0).text, "in step 1");
+  EXPECT_EQ(step_place(by_ends, 1).text, "in step 2");
+  EXPECT_EQ(step_place(by_ends, 2).text, "after step 2");
+  EXPECT_EQ(step_place(by_ends, 2).number, 3);
+  // Marks by hand begin steps 41 and 42, since the ring overwrote the others.
+  levee::test::TraceBuilder begins;
+  begins.alloc(0x1000, 512_B).step(41).step(41).alloc(0x2000, 512_B).step(42);
+  const OpTrace by_begins = read(read_own, begins).trace;
+  EXPECT_EQ(by_begins.step_numbers, (std::vector<std::uint64_t>{41, 42})) << "one mark, told twice";
+  EXPECT_EQ(step_place(by_begins, 0).text, "before the first step");
+  EXPECT_EQ(step_place(by_begins, 0).number, -1);
+  EXPECT_EQ(step_place(by_begins, 2).text, "in step 42");
+}
+
+TEST(LeveeReader, CountsRequestsForPrivatePools) {
+  levee::test::TraceBuilder b;
+  const std::uint16_t pool = b.pool(0, 7);
+  b.alloc(0x1000, 512_B).alloc(0x2000, 512_B, 0_B, pool).alloc(0x3000, 512_B, 0_B, pool);
+  const Read r = read(read_own, b);
+  EXPECT_TRUE(r.trace.is_levees_own);
+  EXPECT_EQ(r.trace.completeness.private_requests, 2U);
+  EXPECT_THAT(r.trace.completeness.sentence(), HasSubstr("2 requests were for private pools"));
+  EXPECT_TRUE(r.trace.completeness.is_complete());
+}
+
+TEST(LeveeReader, ACutFileIsNotComplete) {
+  levee::test::TraceBuilder b;
+  b.alloc(0x1000, 512_B).after(Nanos{4'100'000}).emit(EventKind::kOutOfMemory, 9, 9);
+  b.mutable_coverage().ending = record::TraceEnding::kCut;
+  const Read r = read(read_own, b);
+  EXPECT_FALSE(r.trace.completeness.is_complete());
+  const std::string sentence = r.trace.completeness.sentence();
+  EXPECT_THAT(sentence, HasSubstr("ends after 4.10 ms without an end mark"));
+  EXPECT_THAT(sentence, HasSubstr("or the file was cut while it was copied"));
+  EXPECT_THAT(sentence, HasSubstr("met 1 out-of-memory error."));
 }
 
 TEST(LeveeReader, ADeviceThatTheRecordingDoesNotHaveIsSaid) {

@@ -81,6 +81,22 @@ TEST(Runner, ChargesDriverCallsToTheirStepAndWarmUpApart) {
   EXPECT_DOUBLE_EQ(r.warm_up_driver_seconds, 21 * 300e-6);
 }
 
+TEST(Runner, TheFirstFailureIsToldByTheNumberOfItsStep) {
+  const std::string huge = "a,9," + std::to_string((64_MiB).value) + "\n";
+  const auto failing = [&](const std::string& before) {
+    const OpTrace trace = test::ops(before + huge);
+    LowerBound bound(Limits{4_MiB});
+    return test::replay(trace, bound, Limits{4_MiB});
+  };
+  const ReplayResult inside = failing("a,1,9\ns,6\na,2,9\ns,7\n");
+  EXPECT_EQ(inside.first_failure_step, 7);
+  EXPECT_EQ(inside.first_failure_where, "in step 7");
+  const ReplayResult unmarked = failing("a,1,9\n");
+  EXPECT_EQ(unmarked.failures, 1U);
+  EXPECT_EQ(unmarked.first_failure_step, -1);
+  EXPECT_EQ(unmarked.first_failure_where, "");
+}
+
 TEST(Runner, RatioIsOverActiveWhereUsesWereRecorded) {
   const OpTrace trace = test::ops("a,1,1048576\nr,1,,5\nf,1\na,2,1048576\nf,2\n");
   LowerBound bound(Limits{});

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from levee import _format as fmt
 from levee.errors import LeveeError
@@ -22,6 +22,9 @@ Inputs (told apart by their content; .gz and .xz are unpacked):
   levee replay mine.pickle
   levee replay mine.pickle --capacity 24GiB          would it fit, and under which allocator?
   levee replay run.levee --limit 1.05x --picture reserved.html
+
+Steps have the numbers that `levee report`, or the file itself, gives them. "live" is what the program held; "in use",
+where streams share blocks, adds those that were freed while another stream still used them.
 
 levee is replayed by the code that this installation runs, PyTorch's allocators by models of them. Times of driver calls
 are modelled by published figures of an A100.
@@ -46,7 +49,7 @@ def register(subparsers: Any) -> None:
         "--limit",
         default="",
         metavar="1.05x",
-        help="memory of the device, as a factor of what was live at most (or a size)",
+        help="memory of the device, as a factor of what was live (or in use) at most, or a size",
     )
     parser.add_argument(
         "--capacity", metavar="SIZE", help="memory of the device, as 24GiB (default: no limit)"
@@ -83,6 +86,18 @@ def register(subparsers: Any) -> None:
         "--width", type=int, help="columns of text (default: those of the terminal)"
     )
     parser.set_defaults(run=run)
+
+
+def with_negative_values(arguments: Sequence[str]) -> list[str]:
+    """`--capacity -5GiB` as one word: argparse would take the value for an option, and miss the value."""
+    joined: list[str] = []
+    for text in arguments:
+        is_value = text[:1] == "-" and text[1:2].isdigit()
+        if is_value and joined[-1] in ("--capacity", "--limit", "--seed", "--device"):
+            joined[-1] += "=" + text
+        else:
+            joined.append(text)
+    return joined
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -177,6 +192,8 @@ def _print(console: Any, replayed: Any) -> None:
     console.print()
     console.print(Text(fmt.printable(lab.paragraph(replayed))))
     console.print(lab.table(replayed))
+    if said := lab.left_out(replayed):
+        console.print(Text(fmt.printable(said), style="dim"))
 
 
 def _write_json(inputs: list[dict[str, Any]], where: str) -> None:

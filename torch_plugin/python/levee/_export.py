@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Callable
 
+from levee import _format as fmt
 from levee import _recordings
 from levee._writing import make_folder
 from levee.errors import LeveeError
@@ -135,10 +136,29 @@ def _perfetto(facts: Any, recording: Path, out: Path) -> list[Path]:
     return [out]
 
 
-def _memory_viz(facts: Any, recording: Path, out: Path, max_entries: int = 1_000_000) -> list[Path]:
+def _memory_viz(
+    facts: Any,
+    recording: Path,
+    out: Path,
+    max_entries: int = 1_000_000,
+    tell: Callable[[str], None] | None = None,
+) -> list[Path]:
     _file(out)
     facts.write_memory_viz(os.fsencode(out), max_entries=max_entries)
+    if tell is not None:
+        tell(_about_segments(_recordings.report_of(facts, max_emergencies=0)["devices"]))
     return [out]
+
+
+def _about_segments(devices: list[dict[str, Any]]) -> str:
+    used = [device for device in devices if device["peak_reserved_bytes"]]
+    peaks = [
+        fmt.size(device["peak_reserved_bytes"])
+        + (f" on device {device['id']}" if len(used) > 1 else "")
+        for device in used
+    ]
+    reserved = ", ".join(peaks) or "nothing"
+    return f"Its segments are the address ranges ever used, whose sum can exceed what was reserved: {reserved} at most."
 
 
 def _parquet(facts: Any, recording: Path, out: Path) -> list[Path]:

@@ -26,6 +26,14 @@ def size(count: float | None) -> str:
     return f"{_three(value)} {_UNITS[unit]}"
 
 
+def limit(count: int) -> str:
+    """A size that somebody set, to the last digit: two that differ never read the same."""
+    for power, unit in zip(range(len(_UNITS), 0, -1), reversed(_UNITS)):
+        if count >= 1024**power and count % 1024**power == 0:
+            return f"{count // 1024**power:,} {unit}"
+    return f"{count:,} B"
+
+
 def duration(ns: float | None) -> str:
     if ns is None:
         return "–"

@@ -2,7 +2,8 @@
 
 Owns: which replays are run for an input, and the words about them. Figures come from the lab (levee._replay): levee
 itself is the code of this installation over a model of a GPU, PyTorch's allocators are models. *Live* is what the
-program held, each request rounded up to 512 bytes; where other streams used a block, until they were done.
+program held, each request rounded up to 512 bytes. *In use* adds blocks that were freed while other streams still used
+them. Ratios, limits and the bound of one input have one base: in use where it is more than live, else live.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from levee.errors import LeveeError
 GIB = 1 << 30
 DEFAULT_POLICIES = ("native", "expandable", "levee", "bound")
 PATTERN_PREFIX = "pattern:"
+# How the names of models begin; everything else is the real code.
+_MODELS = ("native", "expandable", "cudaMallocAsync")
 
 # Memory of cards as they are sold, and what a process can have of it, GiB: the driver keeps a part, and CUDA's context
 # and libraries take about 0.5 GiB of every process.
@@ -67,7 +70,10 @@ def size_of(text: str, what: str) -> int:
         raise LeveeError(f'{what}: "{text}" is no size; write 24GiB, 512MiB or bytes.') from None
     count = value * (1 if factor == 1 else 2**factor)
     if not 2**20 <= count < 2**48:
-        raise LeveeError(f'{what}: "{text}" is no size of a GPU; write 24GiB or 512MiB.')
+        raise LeveeError(
+            f'{what}: "{text}" is no size of a GPU; a capacity is the memory that the device has for the job, from '
+            "1MiB on: write 24GiB or 512MiB."
+        )
     return int(count)
 
 
@@ -96,8 +102,13 @@ class Replayed:
     results: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def live(self) -> int:
+    def base(self) -> int:
+        """What every ratio and limit is over."""
         return self.recording.peak_active
+
+    @property
+    def base_name(self) -> str:
+        return "live" if self.recording.peak_active == self.recording.peak_live else "in use"
 
     def of(self, policy: str) -> dict[str, Any] | None:
         return next((r for r in self.results if r["policy"] == policy), None)
@@ -169,47 +180,29 @@ def replay(
     return replayed
 
 
-def _gib(count: int) -> str:
-    return f"{count / GIB:.1f} GiB" if count >= GIB else fmt.size(count)
-
-
 def _short_of(result: dict[str, Any]) -> str:
     failed = fmt.counted(result["failures"], "request", "requests")
-    step = result["first_failure_step"]
-    where = f", the first in step {step}" if result["steps"] > 1 else ""
-    return f"runs out of memory at {failed}{where}"
+    where = result["first_failure_where"]
+    return f"runs out of memory at {failed}" + (f", the first {where}" if where else "")
 
 
 def paragraph(replayed: Replayed) -> str:
     """What a person wants to know about one input, in a few sentences."""
     recording = replayed.recording
-    recorded = recording.recorded_peak_reserved
-    live = replayed.live
-    out = []
-    if recorded:
-        out.append(
-            f"Your run reserved {_gib(recorded)} for {_gib(live)} live ({fmt.ratio(recorded / live)})."
-        )
-    else:
-        whose = "This pattern has" if recording.kind == "pattern" else "Your run had"
-        rest = "" if recording.kind == "pattern" else "; what it reserved is not recorded"
-        out.append(f"{whose} {_gib(live)} live at most{rest}.")
+    out = _what_it_held(replayed)
     if replayed.capacity:
-        out.append(_at_capacity(replayed))
-        return " ".join(out)
+        return " ".join([*out, _at_capacity(replayed)])
     levee = replayed.of("levee")
     if levee is None:
         return " ".join(out)
+    if recording.is_levees_own and recording.starts_at_beginning:
+        return " ".join(out + _saved_already(replayed, levee["peak_reserved"]))
+    recorded, base = recording.recorded_peak_reserved, replayed.base
     peak = levee["peak_reserved"]
     others = [
-        f"{_gib(result['peak_reserved'])} under {words}"
-        for name, words in (
-            ("native", "PyTorch's defaults"),
-            ("expandable", "expandable segments"),
-        )
-        if (result := replayed.of(name)) is not None
+        f"{fmt.size(other)} under {words}" for other, words in _by_the_models(replayed).values()
     ]
-    would = f"Under levee it would have been {_gib(peak)} ({fmt.ratio(peak / live)})"
+    would = f"Under levee it would have been {fmt.size(peak)} ({fmt.ratio(peak / base)})"
     out.append(would + (f"; {' and '.join(others)} by the models." if others else "."))
     if recorded and not recording.starts_at_beginning:
         out.append(
@@ -223,6 +216,69 @@ def paragraph(replayed: Replayed) -> str:
     return " ".join(out)
 
 
+def _what_it_held(replayed: Replayed) -> list[str]:
+    recording, base = replayed.recording, replayed.base
+    held = f"{fmt.size(base)} {replayed.base_name}"
+    recorded = recording.recorded_peak_reserved
+    if recorded:
+        whose = "Your run, under levee," if recording.is_levees_own else "Your run"
+        out = [f"{whose} reserved {fmt.size(recorded)} for {held} ({fmt.ratio(recorded / base)})."]
+    else:
+        whose = "This pattern has" if recording.kind == "pattern" else "Your run had"
+        rest = "" if recording.kind == "pattern" else "; what it reserved is not recorded"
+        out = [f"{whose} {held} at most{rest}."]
+    if replayed.base_name != "live":
+        out.append(
+            "In use counts blocks that were freed while other streams still used them; "
+            f"{fmt.size(recording.peak_live)} were live at most."
+        )
+    return out
+
+
+def _by_the_models(replayed: Replayed) -> dict[str, tuple[int, str]]:
+    """Peak and words of PyTorch's own allocators, as far as they were replayed."""
+    return {
+        name: (result["peak_reserved"], words)
+        for name, words in (
+            ("native", "PyTorch's defaults"),
+            ("expandable", "expandable segments"),
+        )
+        if (result := replayed.of(name)) is not None
+    }
+
+
+def _saved_already(replayed: Replayed, peak: int) -> list[str]:
+    """Of a run under levee: what the others would have taken, and so what levee saves."""
+    others = _by_the_models(replayed)
+    if not others:
+        return []
+    recorded = replayed.recording.recorded_peak_reserved
+    own = recorded or peak
+    would = [
+        f"{fmt.size(other)} under {words} ({fmt.ratio(other / replayed.base)})"
+        for other, words in others.values()
+    ]
+    saved = [
+        (
+            f"{fmt.size(other - own)} against {words}"
+            if other > own * 1.02
+            else f"nothing against {words}"
+        )
+        for other, words in others.values()
+    ]
+    out = [f"By the models it would have been {' and '.join(would)}."]
+    if all(other <= own * 1.02 for other, _ in others.values()):
+        return [*out, "At its peak levee saves nothing on this job."]
+    who = "levee" if recorded else f"levee (replayed: {fmt.size(peak)})"
+    out.append(f"At its peak {who} already saves {' and '.join(saved)}.")
+    native = others.get("native", (0, ""))[0]
+    now, then = card_for(own), card_for(native)
+    if native > own and now is not None and now != then:
+        needed = f"one of {then}" if then else "more than any has"
+        out.append(f"It fits a card of {now}, where PyTorch's defaults would need {needed}.")
+    return out
+
+
 def _about_cards(reference: int, peak: int, is_recorded: bool) -> str:
     now, then = card_for(reference), card_for(peak)
     if then is not None and then != now:
@@ -231,7 +287,7 @@ def _about_cards(reference: int, peak: int, is_recorded: bool) -> str:
         return f"At this batch size it would have fitted a card of {then}, {needed}{whose}."
     if reference > peak * 1.02:
         return (
-            f"That leaves {_gib(reference - peak)} more for a larger batch on the same card "
+            f"That leaves {fmt.size(reference - peak)} more for a larger batch on the same card "
             f"({100 * (reference - peak) / peak:.0f} % of what it needs)."
         )
     if peak > reference * 1.02:
@@ -251,9 +307,9 @@ def _at_capacity(replayed: Replayed) -> str:
             parts.append(f"{result['policy']} finishes with {times}")
         else:
             parts.append(f"{result['policy']} finishes without an emergency")
-    share = fmt.ratio(replayed.capacity / replayed.live)
+    share = fmt.ratio(replayed.capacity / replayed.base)
     listed = "; ".join(parts)
-    return f"In {_gib(replayed.capacity)} ({share} times what was live): {listed}."
+    return f"In {fmt.limit(replayed.capacity)} ({share} times what was {replayed.base_name}): {listed}."
 
 
 def about(recording: Any) -> str:
@@ -266,6 +322,24 @@ def about(recording: Any) -> str:
     complete = "complete" if recording.is_complete else "incomplete"
     line = f"{recording.kind}, {', '.join(parts)}, {complete}."
     return f"{line} {recording.about}".rstrip()
+
+
+def left_out(replayed: Replayed) -> str:
+    """What of this job the models of PyTorch's allocators do not have; empty if nothing."""
+    modelled = [r for r in replayed.results if r["policy"].startswith(_MODELS)]
+    recording = replayed.recording
+    parts = []
+    if recording.private_requests:
+        asked = fmt.counted(recording.private_requests, "request", "requests")
+        parts.append(f"leave out private pools ({asked} here)")
+    if recording.recorded_uses:
+        parts.append(
+            f"take a block that another stream used ({fmt.count(recording.recorded_uses)} here) back 300 requests "
+            "after its free"
+        )
+    if not modelled or not parts:
+        return ""
+    return f"The models of PyTorch's allocators {', and '.join(parts)}."
 
 
 def as_json(replayed: Replayed) -> dict[str, Any]:
@@ -283,9 +357,13 @@ def as_json(replayed: Replayed) -> dict[str, Any]:
         "about": recording.about,
         "peak_live": recording.peak_live,
         "peak_active": recording.peak_active,
+        "base": "active" if replayed.base_name == "in use" else "live",
+        "under_levee": recording.is_levees_own,
+        "private_requests": recording.private_requests,
         "recorded_peak_reserved": recording.recorded_peak_reserved or None,
         "capacity": replayed.capacity or None,
         "text": paragraph(replayed),
+        "models_leave_out": left_out(replayed),
         "results": replayed.results,
     }
 
@@ -295,7 +373,7 @@ def table(replayed: Replayed) -> Any:
     columns = Grid(
         "allocator",
         "peak reserved",
-        "/ live",
+        f"/ {replayed.base_name}",
         "driver calls",
         "driver time",
         "emergencies",
@@ -307,7 +385,7 @@ def table(replayed: Replayed) -> Any:
         columns.add(
             result["policy"],
             fmt.size(result["peak_reserved"]),
-            f"{result['peak_reserved'] / replayed.live:.4f}",
+            f"{result['peak_reserved'] / replayed.base:.4f}",
             "–" if is_bound else fmt.count(result["memory_calls"]),
             "–" if is_bound else fmt.duration(seconds * 1e9),
             "–" if is_bound else fmt.count(result["emergencies"]),
@@ -329,7 +407,7 @@ def _runs(replayed: Replayed) -> list[compare.Run]:
         run.reserved = [float(v) for v in reserved]
         run.allocated = [float(v) for v in live]
         run.peak_reserved = result["peak_reserved"]
-        run.peak_allocated = replayed.live
+        run.peak_allocated = replayed.base
         run.emergencies = result["emergencies"]
         runs.append(run)
     return runs

@@ -150,11 +150,13 @@ def _add_export(subparsers: Any) -> None:
 
 
 def _run_export(options: argparse.Namespace) -> int:
-    extra = {}
+    extra: dict[str, Any] = {}
     if options.profiler:
         if options.to != "tensorboard":
             raise LeveeError("--profiler goes with --to tensorboard.")
         extra["profiler"] = True
+    if options.to == "memory_viz":
+        extra["tell"] = lambda line: print(line, file=sys.stderr)
     written = _export.export(options.recording, options.to, options.out, **extra)
     for path in written:
         print(path)

@@ -57,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = argparse.Namespace(command="bench", version=False, rest=list(arguments[1:]))
         parsed.run = _cli_bench_run
     else:
+        if arguments[:1] == ["replay"]:
+            from levee import _cli_replay
+
+            arguments = _cli_replay.with_negative_values(arguments)
         parsed, unknown = parser.parse_known_args(arguments)
         if unknown:
             # The usage of the command that was meant, not that of levee.
