@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "allocator/analysis/addr_map.h"
+#include "allocator/analysis/explain.h"
 #include "allocator/analysis/idle.h"
 #include "allocator/analysis/moments.h"
 #include "allocator/analysis/phases.h"
@@ -726,6 +727,14 @@ void Pass::explain_moments() {
     const std::uint64_t slack_ns = device.at_largest_slack.time_ns;
     device.pins =
         pins(facts_, live_blocks(facts_, blocks_, i, slack_ns), slack_ns, options_.max_pins);
+    for (auto one = facts_.emergencies.rbegin(); one != facts_.emergencies.rend(); ++one) {
+      if (one->device != i || !is_refused_by_fragmentation(facts_, *one)) continue;
+      const std::uint64_t refused_ns = one->begin_ns + one->duration_ns;
+      const auto live = live_blocks(facts_, blocks_, i, refused_ns);
+      device.at_refusal = describe_moment(facts_, i, refused_ns, live);
+      device.between = between(facts_, live, refused_ns, options_.max_pins);
+      break;
+    }
   }
 }
 

@@ -41,11 +41,27 @@ std::uint64_t obtainable_bytes(const TraceFacts& facts, const Emergency& emergen
                         : std::min(of_device, room_to(emergency.limit_bytes));
 }
 
-// By storm, whether it is one. A cluster in which nothing was served and nothing given back is a
-// refusal, and no storm to weather.
+// Where memory was when the ladder's end was reached: what it could give back is with the device
+// then, so that what is still free lies between live blocks. As the error message counts it.
+Squeeze squeeze_of(const TraceFacts& facts, const Emergency& emergency) {
+  Emergency after = emergency;
+  if (emergency.reserved_after_bytes > 0) {
+    after.reserved_before_bytes = emergency.reserved_after_bytes;
+  }
+  Squeeze out;
+  out.requested_bytes = emergency.requested_bytes;
+  out.live_bytes = emergency.allocated_bytes + emergency.waiting_bytes;
+  out.between_bytes =
+      after.reserved_before_bytes - std::min(out.live_bytes, after.reserved_before_bytes);
+  out.at_hand_bytes =
+      obtainable_bytes(facts, after, emergency.cause == EmergencyCause::kLimitReached);
+  return out;
+}
+
+// By storm, whether it is one. A cluster in which nothing was served is a refusal, and no storm to
+// weather, whatever was given back in vain.
 std::vector<bool> find_weathered(const TraceFacts& facts) {
   std::vector<bool> out(facts.storms.size());
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = facts.storms[i].released_bytes != 0;
   for (const Emergency& one : facts.emergencies) {
     if (one.storm != kNone && one.outcome != EmergencyOutcome::kOutOfMemory) out[one.storm] = true;
   }
@@ -85,11 +101,19 @@ std::string advise(const TraceFacts& facts, const Emergency& emergency) {
         "activation checkpointing).",
         bytes_text(missing));
   }
-  if (failed) {
+  if (is_refused_by_fragmentation(facts, emergency)) {
     return fmt::format(
-        "{} were free, but not in one usable piece. The list of pins in this report names the "
-        "long-lived blocks in between.",
-        bytes_text(free_bytes));
+        "{} were free, but not in one usable piece: on pages that also hold live blocks, which "
+        "`levee report` lists under \"{}\", for the last refusal of this kind.",
+        bytes_text(squeeze_of(facts, emergency).between_bytes), kBetweenHeading);
+  }
+  if (failed) {
+    const Squeeze squeeze = squeeze_of(facts, emergency);
+    if (!is_limit) return nearly_full_advice(squeeze);
+    return fmt::format(
+        "Raise the memory fraction of this process by at least {}, or use a smaller batch.",
+        bytes_text(squeeze.requested_bytes -
+                   std::min(squeeze.at_hand_bytes, squeeze.requested_bytes)));
   }
   const EmergencyRung* rung = most_useful(emergency);
   if (rung == nullptr) {
@@ -125,6 +149,16 @@ std::string advise(const TraceFacts& facts, const Emergency& emergency) {
 
 }  // namespace
 
+bool is_refused_by_fragmentation(const TraceFacts& facts, const Emergency& emergency) {
+  const std::uint64_t used = emergency.allocated_bytes + emergency.waiting_bytes;
+  return emergency.outcome == EmergencyOutcome::kOutOfMemory &&
+         emergency.cause != EmergencyCause::kMapFailed &&
+         emergency.cause != EmergencyCause::kPoolLimitReached &&
+         emergency.reserved_before_bytes >= used &&
+         emergency.reserved_before_bytes - used >= emergency.requested_bytes &&
+         is_fragmentation_why(squeeze_of(facts, emergency));
+}
+
 EmergencyText explain(const TraceFacts& facts, const Emergency& emergency) {
   EmergencyText out;
   const char* outcome = "served";
@@ -148,6 +182,7 @@ EmergencyText explain(const TraceFacts& facts, const Emergency& emergency) {
   }
   out.cause += ".";
   for (const EmergencyRung& rung : emergency.rungs) {
+    if (rung.rung == LadderRung::kOutOfMemory) continue;  // the end of trying
     out.rungs.push_back(fmt::format(
         "{}: {} in {}", rung_text(rung.rung),
         rung.usable_bytes == 0 ? std::string("nothing") : bytes_text(rung.usable_bytes) + " usable",
@@ -207,10 +242,17 @@ std::vector<std::string> advice(const TraceFacts& facts) {
   if (!has_memory(facts)) return out;
   if (!facts.out_of_memory.empty()) {
     const OutOfMemory& last = facts.out_of_memory.back();
-    out.push_back(fmt::format(
-        "{} refused; the last asked for {} with {} reserved. See the emergency of that moment.",
-        counted(facts.out_of_memory.size(), "request was", "requests were"),
-        bytes_text(last.requested_bytes), bytes_text(last.reserved_bytes)));
+    std::string text =
+        fmt::format("{} refused; the last asked for {} with {} reserved.",
+                    counted(facts.out_of_memory.size(), "request was", "requests were"),
+                    bytes_text(last.requested_bytes), bytes_text(last.reserved_bytes));
+    for (auto one = facts.emergencies.rbegin(); one != facts.emergencies.rend(); ++one) {
+      if (one->outcome != EmergencyOutcome::kOutOfMemory) continue;
+      text += fmt::format(" What would help is said at the emergency of {}.",
+                          duration_text(one->begin_ns - std::min(facts.start_ns, one->begin_ns)));
+      break;
+    }
+    out.push_back(std::move(text));
   }
   std::uint64_t stall = 0;
   std::uint64_t storms = 0;

@@ -21,6 +21,10 @@ struct EmergencyText {
   std::string advice;
 };
 
+/// Whether the emergency ended in a refusal for where the free bytes lay: then, and only then, its
+/// advice names the list `DeviceFacts::between`.
+bool is_refused_by_fragmentation(const TraceFacts& facts, const Emergency& emergency);
+
 EmergencyText explain(const TraceFacts& facts, const Emergency& emergency);
 /// All of it as paragraphs, for a terminal or a file.
 std::string emergency_text(const TraceFacts& facts, const Emergency& emergency);

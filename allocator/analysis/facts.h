@@ -264,6 +264,9 @@ struct DeviceFacts {
   std::vector<Holder> holders_by_phase;  ///< at the allocated peak, largest first
   std::vector<Holder> holders_by_stack;
   std::vector<Pin> pins;  ///< at the largest slack, largest first
+  /// The last request that was refused for where free bytes lay, and what lived on their pages.
+  MemoryMoment at_refusal;
+  std::vector<Pin> between;  ///< empty if there was none
   IdleTotals idle;
 };
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 namespace levee::analysis {
 namespace {
@@ -52,6 +55,36 @@ std::unordered_map<std::uint64_t, PageUse> edge_pages(const std::vector<const Bl
   return pages;
 }
 
+// Where a frame's file begins to have a name: behind the folder of installed packages, of which it
+// then is part, or at 0.
+std::size_t package_offset(std::string_view frame) {
+  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
+    const std::size_t at = frame.rfind(folder);
+    if (at != std::string_view::npos) return at + folder.size();
+  }
+  return 0;
+}
+
+// Python's own modules and levee's starter are no more the program's than installed packages are.
+bool is_of_a_library(std::string_view frame) {
+  if (package_offset(frame) > 0 || frame.substr(0, 8) == "<frozen ") return true;
+  if (frame.find("/levee/_cli_run.py:") != std::string_view::npos) return true;
+  const std::size_t at = frame.find("/lib/python");
+  return at != std::string_view::npos && at + 11 < frame.size() && frame[at + 11] >= '0' &&
+         frame[at + 11] <= '9';
+}
+
+// Folds what is beyond `max` into one entry at the end.
+template <typename Entry, typename Add>
+void fold_rest(std::vector<Entry>& list, std::size_t max, Add add) {
+  if (list.size() <= max + 1) return;
+  Entry rest;
+  rest.origin = fmt::format("others ({} places)", list.size() - max);
+  for (std::size_t i = max; i < list.size(); ++i) add(rest, list[i]);
+  list.resize(max);
+  list.push_back(std::move(rest));
+}
+
 }  // namespace
 
 std::vector<const BlockRecord*> live_blocks(const TraceFacts& facts,
@@ -97,20 +130,32 @@ MemoryMoment describe_moment(const TraceFacts& facts, std::uint32_t device, std:
   return out;
 }
 
+std::string place_text(const std::string& stack) {
+  constexpr std::size_t kFrames = 3;  // tell callers apart well enough for a line of a table
+  std::vector<std::string_view> own;
+  std::vector<std::string_view> library;
+  const std::string_view all = stack;
+  for (std::size_t begin = 0; begin < all.size() && own.size() < kFrames;) {
+    const std::size_t end = std::min(all.find('\n', begin), all.size());
+    const std::string_view frame = all.substr(begin, end - begin);
+    begin = end + 1;
+    if (!is_of_a_library(frame)) {
+      own.push_back(frame);
+    } else if (own.empty() && library.size() < kFrames) {
+      library.push_back(frame.substr(package_offset(frame)));
+    }
+  }
+  if (!own.empty() && !library.empty()) {
+    return fmt::format("{}, in {}", fmt::join(own.begin(), own.end(), " < "), library.front());
+  }
+  return fmt::format("{}", fmt::join(own.empty() ? library : own, " < "));
+}
+
 std::string origin_text(const TraceFacts& facts, const BlockRecord& block, Origin origin) {
   if (origin == Origin::kPhase) return facts.phase_path(block.phase);
   const std::string& stack = facts.name_of(block.context);
   if (stack.empty()) return "no stack: taken on misses only, or of every request with --stacks";
-  // The three innermost frames tell callers apart well enough for a line of a table.
-  std::string out;
-  std::size_t begin = 0;
-  for (int frame = 0; frame < 3 && begin < stack.size(); ++frame) {
-    const std::size_t end = std::min(stack.find('\n', begin), stack.size());
-    if (!out.empty()) out += " < ";
-    out += stack.substr(begin, end - begin);
-    begin = end + 1;
-  }
-  return out;
+  return place_text(stack);
 }
 
 std::vector<Holder> holders(const TraceFacts& facts, const std::vector<const BlockRecord*>& live,
@@ -137,18 +182,24 @@ std::vector<Holder> holders(const TraceFacts& facts, const std::vector<const Blo
   std::sort(out.begin(), out.end(), [](const Holder& a, const Holder& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.origin < b.origin;
   });
-  if (out.size() > max) out.resize(max);
+  fold_rest(out, max, [](Holder& rest, const Holder& one) {
+    rest.bytes += one.bytes;
+    rest.blocks += one.blocks;
+  });
   return out;
 }
 
-std::vector<Pin> pins(const TraceFacts& facts, const std::vector<const BlockRecord*>& live,
-                      std::uint64_t time_ns, std::size_t max) {
+namespace {
+
+// By what lives on pages of which at most `share` is live, most free bytes first.
+std::vector<Pin> by_page(const TraceFacts& facts, const std::vector<const BlockRecord*>& live,
+                         std::uint64_t time_ns, double share) {
   std::uint64_t whole_pages = 0;
   std::unordered_map<std::string, Pin> by_origin;
   std::unordered_map<const BlockRecord*, bool> counted;
   for (const auto& [page, use] : edge_pages(live, &whole_pages)) {
-    if (static_cast<double>(use.live_bytes) > kPinnedShare * static_cast<double>(kPageBytes))
-      continue;
+    if (static_cast<double>(use.live_bytes) > share * static_cast<double>(kPageBytes)) continue;
+    if (use.live_bytes >= kPageBytes) continue;
     const BlockRecord& block = *use.largest;
     const Origin origin = facts.name_of(block.context).empty() ? Origin::kPhase : Origin::kStack;
     const std::string text = origin_text(facts, block, origin);
@@ -167,7 +218,27 @@ std::vector<Pin> pins(const TraceFacts& facts, const std::vector<const BlockReco
   std::sort(out.begin(), out.end(), [](const Pin& a, const Pin& b) {
     return a.pinned_bytes != b.pinned_bytes ? a.pinned_bytes > b.pinned_bytes : a.origin < b.origin;
   });
+  return out;
+}
+
+}  // namespace
+
+std::vector<Pin> pins(const TraceFacts& facts, const std::vector<const BlockRecord*>& live,
+                      std::uint64_t time_ns, std::size_t max) {
+  std::vector<Pin> out = by_page(facts, live, time_ns, kPinnedShare);
   if (out.size() > max) out.resize(max);
+  return out;
+}
+
+std::vector<Pin> between(const TraceFacts& facts, const std::vector<const BlockRecord*>& live,
+                         std::uint64_t time_ns, std::size_t max) {
+  std::vector<Pin> out = by_page(facts, live, time_ns, 1.0);
+  fold_rest(out, max, [](Pin& rest, const Pin& one) {
+    rest.blocks += one.blocks;
+    rest.block_bytes += one.block_bytes;
+    rest.pinned_bytes += one.pinned_bytes;
+    rest.oldest_ns = std::max(rest.oldest_ns, one.oldest_ns);
+  });
   return out;
 }
 

@@ -27,11 +27,16 @@ MemoryMoment describe_moment(const TraceFacts& facts, std::uint32_t device, std:
                              const std::vector<const BlockRecord*>& live);
 
 enum class Origin : std::uint8_t { kPhase, kStack };
-/// "train/forward", or the innermost frames of the stack; where there is none it says
+/// One line for a stack (a frame a line, innermost first): the innermost frames of the program's
+/// own code, and in which function of a library, if any, it was: "train.py:22 step, in
+/// torch/nn/functional.py:1777 relu". Where the stack has no frame of the program's own, the
+/// innermost ones that it has.
+std::string place_text(const std::string& stack);
+/// "train/forward", or the place of the stack; where there is none it says
 /// why (stacks are not taken of every request; `kNoPythonFrame` of the Python module).
 std::string origin_text(const TraceFacts& facts, const BlockRecord& block, Origin origin);
 
-/// Live bytes by origin, largest first, at most `max`.
+/// Live bytes by origin, largest first, at most `max` and one for all others.
 std::vector<Holder> holders(const TraceFacts& facts, const std::vector<const BlockRecord*>& live,
                             Origin origin, std::size_t max);
 
@@ -39,5 +44,10 @@ std::vector<Holder> holders(const TraceFacts& facts, const std::vector<const Blo
 /// bytes count for its largest block, so that the sum over all pins is what could be given back.
 std::vector<Pin> pins(const TraceFacts& facts, const std::vector<const BlockRecord*>& live,
                       std::uint64_t time_ns, std::size_t max);
+
+/// The same for all pages that live blocks share with free bytes, however full they are, at most
+/// `max` and one for all others: the sum is `MemoryMoment::partial_page_bytes`.
+std::vector<Pin> between(const TraceFacts& facts, const std::vector<const BlockRecord*>& live,
+                         std::uint64_t time_ns, std::size_t max);
 
 }  // namespace levee::analysis

@@ -25,6 +25,12 @@ std::uint64_t obtainable_bytes(const OomReport& report) {
   return std::min(device, minus(report.limit_bytes.value, report.reserved_bytes.value));
 }
 
+Squeeze squeeze_of(const OomReport& report) {
+  return {report.requested_bytes.value, report.allocated_bytes.value + report.waiting_bytes.value,
+          std::min(report.partial_page_bytes.value, report.free_bytes.value),
+          whole_free_bytes(report) + obtainable_bytes(report)};
+}
+
 bool is_limit(EmergencyCause cause) {
   return cause == EmergencyCause::kLimitReached || cause == EmergencyCause::kPoolLimitReached;
 }
@@ -43,13 +49,19 @@ std::string advice(const OomReport& report, OomVerdict verdict) {
           bytes_text(std::max<std::uint64_t>(missing, 1)));
     case OomVerdict::kFull:
       return fmt::format(
-          "The memory is truly used. Save {}: a smaller batch or shorter sequences, activation "
-          "checkpointing, a smaller optimizer state. No allocator setting helps.",
-          bytes_text(std::max<std::uint64_t>(missing, 1)));
+          "The memory is truly used: even without any fragmentation this request would lack {}. "
+          "Save at least that (a smaller batch or shorter sequences, activation checkpointing, a "
+          "smaller optimizer state), or use a GPU with more memory. No allocator setting helps.",
+          bytes_text(minus(report.requested_bytes.value,
+                           report.free_bytes.value + obtainable_bytes(report))));
+    case OomVerdict::kNearlyFull:
+      return nearly_full_advice(squeeze_of(report));
     case OomVerdict::kFragmented:
-      return "Long-lived blocks lie on pages that are otherwise empty. `levee report` on this "
-             "run's "
-             "record lists them by origin; allocate what lives long before the first step.";
+      return fmt::format(
+          "Blocks that live long lie on pages that are free otherwise. `levee report` on a "
+          "recording of this run lists them under \"{}\"; allocate what lives long before the "
+          "first step.",
+          kBetweenHeading);
     case OomVerdict::kWaiting:
       return "Freed blocks wait for work on other streams (record_stream). Let that work finish "
              "earlier, or free what it uses later.";
@@ -69,6 +81,8 @@ const char* verdict_text(OomVerdict verdict) {
       return "a limit is reached";
     case OomVerdict::kFull:
       return "truly full";
+    case OomVerdict::kNearlyFull:
+      return "full but for a little";
     case OomVerdict::kFragmented:
       return "fragmented";
     case OomVerdict::kWaiting:
@@ -111,9 +125,7 @@ OomVerdict verdict_of(const OomReport& report) {
       report.private_pool_bytes.value > minus(report.allocated_bytes.value, request)) {
     return OomVerdict::kPools;
   }
-  if (request <= report.free_bytes.value + obtainable_bytes(report)) {
-    return OomVerdict::kFragmented;
-  }
+  if (is_fragmentation_why(squeeze_of(report))) return OomVerdict::kFragmented;
   const OomBalance balance = balance_of(report);
   // Others are to blame when levee's own live bytes and the request would fit an empty device, and
   // what others hold is more than the gap and more than a CUDA context usually takes.
@@ -122,7 +134,29 @@ OomVerdict verdict_of(const OomReport& report) {
       balance.elsewhere_bytes >= minus(request, at_hand)) {
     return OomVerdict::kOthers;
   }
-  return OomVerdict::kFull;
+  return request <= report.free_bytes.value + obtainable_bytes(report) ? OomVerdict::kNearlyFull
+                                                                       : OomVerdict::kFull;
+}
+
+bool is_fragmentation_why(const Squeeze& squeeze) {
+  if (squeeze.requested_bytes > squeeze.between_bytes + squeeze.at_hand_bytes) return false;
+  if (squeeze.between_bytes >= squeeze.live_bytes / 20 && squeeze.between_bytes > 0) return true;
+  return squeeze.between_bytes >= std::uint64_t{1} << 30 &&
+         squeeze.between_bytes / 8 >= squeeze.requested_bytes;
+}
+
+std::string nearly_full_advice(const Squeeze& squeeze) {
+  const std::uint64_t unused = squeeze.between_bytes + squeeze.at_hand_bytes;
+  const std::uint64_t all = squeeze.live_bytes + unused;
+  const std::uint64_t lacking = minus(squeeze.requested_bytes, squeeze.at_hand_bytes);
+  return fmt::format(
+      "The memory is used: {} of the {} that this process can have ({}) are live. Fragmentation is "
+      "not why: without any, this request would leave {} for all that follows. Save more than {} "
+      "(a smaller batch or shorter sequences, activation checkpointing, a smaller optimizer "
+      "state), or use a GPU with more memory. No allocator setting helps.",
+      bytes_text(squeeze.live_bytes), bytes_text(all), share_text(squeeze.live_bytes, all),
+      bytes_text(minus(unused, squeeze.requested_bytes)),
+      bytes_text(lacking > 0 ? lacking : squeeze.requested_bytes));
 }
 
 double fragmentation_of(const OomReport& report) {
@@ -170,15 +204,20 @@ std::string oom_explanation(const OomReport& report) {
       bytes_text(report.partial_page_bytes.value), bytes_text(report.private_pool_bytes.value));
   const std::uint32_t rungs =
       std::min<std::uint32_t>(report.rung_count, static_cast<std::uint32_t>(report.rungs.size()));
-  if (rungs > 0) {
-    out += "Tried: ";
-    for (std::uint32_t i = 0; i < rungs; ++i) {
-      const OomReport::Rung& rung = report.rungs[i];
-      out += fmt::format(
-          "{}{} ({} in {})", i == 0 ? "" : "; ", rung_text(rung.rung), bytes_text(rung.freed.value),
-          duration_text(static_cast<std::uint64_t>(std::max<std::int64_t>(rung.took.value, 0))));
-    }
-    out += ".\n";
+  std::string tried;
+  for (std::uint32_t i = 0; i < rungs; ++i) {
+    const OomReport::Rung& rung = report.rungs[i];
+    if (rung.rung == LadderRung::kOutOfMemory) continue;  // the end of trying
+    tried += fmt::format(
+        "{}{} ({} in {})", tried.empty() ? "Tried: " : "; ", rung_text(rung.rung),
+        rung.freed.value == 0 ? std::string("nothing") : bytes_text(rung.freed.value) + " freed",
+        duration_text(static_cast<std::uint64_t>(std::max<std::int64_t>(rung.took.value, 0))));
+  }
+  if (!tried.empty()) {
+    out += fmt::format("{}. After that {} of {} could be had.\n", tried,
+                       bytes_text(std::min(report.requested_bytes.value,
+                                           whole_free_bytes(report) + obtainable_bytes(report))),
+                       bytes_text(report.requested_bytes.value));
   }
   out += fmt::format("Would fit after giving everything free back: {}.\n",
                      would_fit_after_trim(report) ? "yes" : "no");

@@ -19,6 +19,7 @@ namespace levee::analysis {
 enum class OomVerdict : std::uint8_t {
   kLimit,       ///< a limit of this process or pool, not the device, is what is full
   kFull,        ///< live blocks fill what there is
+  kNearlyFull,  ///< live blocks fill all but a little, which lies on pages that also hold some
   kFragmented,  ///< enough bytes are free, but on pages that also hold live blocks
   kWaiting,     ///< enough bytes are free, but other streams have not finished with them
   kPools,       ///< enough bytes are free in private pools
@@ -37,6 +38,25 @@ struct OomBalance {
 };
 
 OomBalance balance_of(const OomReport& report);
+
+/// The heading under which every report lists what `kFragmented` speaks of.
+inline constexpr const char* kBetweenHeading = "Free bytes between live blocks";
+
+/// A refused request beside the memory that this process can have.
+struct Squeeze {
+  std::uint64_t requested_bytes = 0;
+  std::uint64_t live_bytes = 0;     ///< allocated, or waiting for other streams
+  std::uint64_t between_bytes = 0;  ///< free, on pages that also hold live bytes
+  std::uint64_t at_hand_bytes = 0;  ///< on free pages, or to be had from the device
+};
+/// Whether a request is refused for where the free bytes lie, and not for how much lives. Packed
+/// ever so well, live blocks leave what `between_bytes` and `at_hand_bytes` are; that must be
+/// enough for the request, and `between_bytes` more than any allocator loses: a twentieth of what
+/// lives, or, on large devices, a gigabyte that would serve eight such requests.
+bool is_fragmentation_why(const Squeeze& squeeze);
+/// What to do where it would have been enough, but is not why.
+std::string nearly_full_advice(const Squeeze& squeeze);
+
 OomVerdict verdict_of(const OomReport& report);
 /// Whether the request would fit if everything that can be given back were given back and all waits
 /// were over.

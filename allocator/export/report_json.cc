@@ -6,6 +6,7 @@
 
 #include "allocator/analysis/analyze.h"
 #include "allocator/analysis/explain.h"
+#include "allocator/analysis/moments.h"
 #include "allocator/analysis/oom_text.h"
 
 namespace levee::exporting {
@@ -115,6 +116,16 @@ class ReportWriter {
     json_.end_array();
   }
 
+  void pins(const char* name, const std::vector<analysis::Pin>& list) {
+    json_.key(name).begin_array();
+    for (const analysis::Pin& pin : list) {
+      json_.begin_object().field("origin", pin.origin).field("blocks", pin.blocks);
+      json_.field("block_bytes", pin.block_bytes).field("pinned_bytes", pin.pinned_bytes);
+      json_.field("oldest_ns", pin.oldest_ns).end_object();
+    }
+    json_.end_array();
+  }
+
   void driver(const char* name, const analysis::DriverTotals& totals) {
     json_.key(name).begin_object();
     json_.field("calls", totals.total_calls()).field("ns", totals.total_ns());
@@ -166,13 +177,9 @@ class ReportWriter {
     moment("at_largest_slack", d.at_largest_slack);
     holders("holders_by_phase", d.holders_by_phase);
     holders("holders_by_stack", d.holders_by_stack);
-    json_.key("pins").begin_array();
-    for (const analysis::Pin& pin : d.pins) {
-      json_.begin_object().field("origin", pin.origin).field("blocks", pin.blocks);
-      json_.field("block_bytes", pin.block_bytes).field("pinned_bytes", pin.pinned_bytes);
-      json_.field("oldest_ns", pin.oldest_ns).end_object();
-    }
-    json_.end_array();
+    pins("pins", d.pins);
+    if (!d.between.empty()) moment("at_refusal", d.at_refusal);
+    pins("between", d.between);
     json_.key("idle").begin_object();
     json_.field("kernel_ns", d.idle.kernel_ns).field("idle_ns", d.idle.idle_ns);
     json_.field("allocator_ns", d.idle.allocator_ns).end_object();
@@ -271,6 +278,7 @@ class ReportWriter {
     json_.field("phase", facts_.phase_path(e.phase));
     json_.field("thread", facts_.thread_name(e.thread));
     json_.field("stack", facts_.name_of(e.context));
+    json_.field("place", analysis::place_text(facts_.name_of(e.context)));
     json_.key("storm");
     if (e.storm == kNone) {
       json_.null();

@@ -32,7 +32,7 @@ def traces(tmp_path_factory) -> dict[str, Path]:
         pytest.skip("make_trace is not built (cmake target make_trace; or set LEVEE_MAKE_TRACE)")
     folder = tmp_path_factory.mktemp("golden")
     made = {}
-    for kind in ("storms", "calm", "cut"):
+    for kind in ("storms", "calm", "cut", "split"):
         made[kind] = folder / f"{kind}.levee"
         subprocess.run([program, kind, made[kind]], check=True, timeout=120)
     ranks = folder / "ranks"
@@ -50,6 +50,7 @@ CASES = [
     ("report_storms_full", "storms", ["report", "--full", "--width", "110"]),
     ("report_calm", "calm", ["report", "--width", "110"]),
     ("report_cut", "cut", ["report", "--width", "110"]),
+    ("report_split", "split", ["report", "--width", "110"]),
     ("report_ranks", "ranks", ["report", "--width", "110"]),
     ("dump_storms", "storms", ["dump", "-n", "120"]),
 ]

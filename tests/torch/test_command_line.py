@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import pstats
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -208,6 +210,10 @@ def test_unknown_and_impossible_options_are_refused(run) -> None:
         run("", python=(*LEVEE_RUN, "-o", "page_size=3MiB"), gpu=None), "a multiple of 2MiB"
     )
     one_sentence(run("", python=(*LEVEE_RUN, "-o", "page_size"), gpu=None), "NAME=VALUE")
+    # By the name under which it was given: nobody set a variable.
+    for name in ("page_size", "kernels"):
+        ran = run("", python=(*LEVEE_RUN, "-o", f"{name}=3MiB"), gpu=None)
+        one_sentence(ran, f"-o {name}=3MiB cannot be used")
     one_sentence(
         run("", python=LEVEE_RUN, env={"LEVEE_STITCH": "always"}, gpu=None),
         "LEVEE_STITCH=always cannot be used",
@@ -300,11 +306,12 @@ def test_a_setting_that_pytorch_refuses_is_said_in_one_sentence(run, conf: str, 
     one_sentence(ran, "PYTORCH_CUDA_ALLOC_CONF", words)
 
 
-@pytest.mark.parametrize("place", ["a-file/run.levee", "/proc/nowhere/"])
+@pytest.mark.parametrize("place", ["a-file/run.levee", "/proc/nowhere/", "a-pipe", "/dev/null"])
 def test_a_recording_that_cannot_be_written_ends_and_the_program_goes_on(
     run, tmp_path: Path, place: str
 ) -> None:
     (tmp_path / "a-file").write_text("not a folder")
+    os.mkfifo(tmp_path / "a-pipe")
     ran = run(TRAIN, python=LEVEE_RUN, env={"LEVEE_TRACE": str(tmp_path / place)})
     assert ran.json()["backend"] == "levee"
     (line,) = [line for line in ran.levee_lines() if "recording" in line]
@@ -386,6 +393,14 @@ def test_sim_says_what_it_cannot_use_before_the_program_starts(option: str, valu
     ran = launch(command, gpu=None)
     one_sentence(ran, f"{option}: ")
     assert "started" not in ran.out and "SIMGPU" not in ran.err
+
+
+def test_sim_lists_every_key_of_the_card_that_it_names_when_one_is_wrong() -> None:
+    wrong = [sys.executable, "-m", "levee", "sim", "--gpu", "2GiB,foo=3", "--", "echo"]
+    named = set(re.findall(r"\b([a-z]+)=", launch(wrong, gpu=None).err)) - {"foo"}
+    shown = launch([sys.executable, "-m", "levee", "sim", "--help"], gpu=None).out
+    assert len(named) == 5 and named <= set(re.findall(r"\b([a-z]+)=", shown)), named
+    assert "tools/simgpu/README.md" in "".join(shown.split())
 
 
 @pytest.mark.parametrize("command", ["run", "sim", "report", "replay", "env", "export"])

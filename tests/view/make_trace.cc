@@ -15,6 +15,8 @@
 //       that many allocations and frees, some storms and kernels
 //   make_trace pauses OUT
 //       short bursts of allocations, frees and driver calls with long idle times between them
+//   make_trace split OUT
+//       half-full pages, and a request that is refused for that
 #include <fcntl.h>
 
 #include <cstdio>
@@ -341,6 +343,31 @@ void bursts_and_pauses(TraceFileWriter& out) {
   while (!live.empty()) free_oldest();
 }
 
+/// 24 GiB, 16 of them one block and 8 in pages of which each holds a block of 1 MiB: 4 GiB are free
+/// when 64 MiB are refused.
+void half_full_pages(TraceFileWriter& out) {
+  constexpr std::uint64_t kBase = 0x7000'0000'0000;
+  constexpr std::uint64_t kPage = 2 * kMiB;
+  const ContextId cache = out.name("cache", record::ContextKind::kPhase);
+  out.emit(EventKind::kPageCreate, kBase, 24 * kGiB, 24 * kGiB / kPage);
+  out.now += 1'000'000;
+  const auto alloc = [&](std::uint64_t offset, std::uint64_t bytes) {
+    out.emit(EventKind::kAlloc, kBase + offset, pack_sizes(Bytes{bytes}, Bytes{bytes}));
+  };
+  alloc(0, 16 * kGiB);
+  out.emit(EventKind::kPhasePush, 0, 0, 0, cache);
+  for (std::uint64_t at = 16 * kGiB; at < 24 * kGiB; at += kPage) alloc(at, kMiB);
+  out.emit(EventKind::kPhasePop, 0, 0, 0, cache);
+  out.now += 1'000'000;
+  out.emit(EventKind::kEmergencyBegin, 64 * kMiB, 24 * kGiB,
+           static_cast<std::uint16_t>(EmergencyCause::kDeviceFull));
+  out.now += 1'000'000;
+  out.emit(EventKind::kEmergencyRung, 1'000'000, 0,
+           static_cast<std::uint16_t>(LadderRung::kCachedHandles));
+  out.emit(EventKind::kOutOfMemory, 64 * kMiB, 24 * kGiB);
+  out.emit(EventKind::kEmergencyEnd, 1'000'000, 24 * kGiB, 0);
+}
+
 int make(const std::string& kind, const char* path, const char* number) {
   Shape shape;
   std::int32_t rank = -1;
@@ -367,6 +394,8 @@ int make(const std::string& kind, const char* path, const char* number) {
   TraceFileWriter out(path, rank, launch);
   if (kind == "pauses") {
     bursts_and_pauses(out);
+  } else if (kind == "split") {
+    half_full_pages(out);
   } else {
     TrainingRun(out, shape).run();
   }
@@ -381,10 +410,11 @@ int main(int count, char** arguments) {
   const std::string kind = count > 1 ? arguments[1] : "";
   const bool takes_number = kind == "rank" || kind == "big";
   const bool is_known = takes_number || kind == "storms" || kind == "calm" || kind == "cut" ||
-                        kind == "pauses" || kind == "hooked";
+                        kind == "pauses" || kind == "hooked" || kind == "split";
   if (!is_known || count != (takes_number ? 4 : 3)) {
     std::fprintf(stderr,
-                 "usage: make_trace storms|calm|hooked|cut|pauses OUT, or rank|big OUT NUMBER\n");
+                 "usage: make_trace storms|calm|hooked|cut|pauses|split OUT, or rank|big OUT "
+                 "NUMBER\n");
     return 2;
   }
   return levee::test::make(kind, arguments[2], takes_number ? arguments[3] : "0");

@@ -38,6 +38,80 @@ def test_report_of_several_ranks_names_the_one_that_stalls(make_trace, tmp_path,
     assert merged["ranks"][2]["cost_ns"] > 10e6 > merged["ranks"][1]["cost_ns"]
 
 
+def test_a_long_list_of_runs_keeps_its_columns(make_trace, tmp_path, levee):
+    for i in range(11):
+        make_trace(tmp_path / f"run{i:02}.levee", "calm")
+    code, out, err = levee("report", tmp_path, "--width", 120)
+    assert code == 0, err
+    rows = [line for line in out.splitlines() if line.split()[1:2] and ".levee" in line.split()[1]]
+    assert [int(row.split()[0]) for row in rows] == list(range(1, 12))
+    assert len({row.index("run") for row in rows}) == 1, out
+
+
+def test_what_a_report_cannot_do_is_said_in_a_sentence(traces, levee):
+    code, out, err = levee("report", traces["calm"], "--width", 3)
+    assert code == 2 and not out
+    assert one_sentence(err) == "levee: --width 3: a report needs at least 20 columns."
+    assert levee("report", traces["calm"], "--width", 20)[0] == 0
+    code, out, err = levee("report", traces["calm"], "--run", 1)
+    assert code == 2 and not out
+    assert "is one recording; --run goes with a folder" in one_sentence(err)
+
+
+def test_the_columns_of_who_holds_memory_add_up(traces, levee):
+    report = json.loads(levee("report", traces["storms"], "--json")[1])
+    device = report["devices"][0]
+    device["holders_by_phase"] = [
+        {"origin": f"phase{i}", "bytes": 1 << 20, "blocks": 2} for i in range(7)
+    ]
+    device["peak_allocated_bytes"] = 10 << 20  # 3 MiB of which the record knows no block
+    printed = _printed(report)
+    assert "phase4" in printed and "phase5" not in printed
+    others = next(line for line in printed.splitlines() if line.strip().startswith("others"))
+    assert others.split() == ["others", "5.00", "MiB", "50.0", "%", "4"]
+
+
+def test_what_the_advice_of_a_refusal_refers_to_is_shown_under_that_name(
+    make_trace, tmp_path, levee
+):
+    """A refusal for where the free bytes lay: message, list and JSON say the same bytes."""
+    path = tmp_path / "split.levee"
+    make_trace(path, "split")
+    report = json.loads(levee("report", path, "--json")[1])
+    device = report["devices"][0]
+    free = device["at_refusal"]["partial_page_bytes"]
+    assert sum(row["pinned_bytes"] for row in device["between"]) == free == 4 << 30
+    code, out, err = levee("report", path, "--width", 120)
+    assert code == 0, err
+    unwrapped = " ".join(out.split())
+    assert "4.00 GiB were free, but not in one usable piece" in unwrapped
+    assert 'lists under "Free bytes between live blocks"' in unwrapped
+    assert "Free bytes between live blocks (refused at 3.00 ms)" in unwrapped
+    rows = [line.split() for line in out.splitlines()]
+    assert ["cache", "4,096", "4.00", "GiB", "4.00", "GiB"] in rows
+    assert ["in", "all", "4.00", "GiB"] in rows
+
+
+def test_the_refusal_that_the_advice_speaks_of_is_shown_however_short(traces, levee):
+    report = json.loads(levee("report", traces["storms"], "--json")[1])
+    first = report["emergencies"][0]
+    short = {**first, "duration_ns": 1, "outcome": "out of memory"}
+    short["text"] = {**first["text"], "headline": "The refused one."}
+    report["emergencies"] += [first] * 5 + [short]
+    report["emergency_count"] += 6
+    assert "The refused one." in _printed(report)
+
+
+def _printed(report) -> str:
+    from rich.console import Console
+
+    from levee import _report
+
+    text = io.StringIO()
+    _report.Printer(Console(file=text, width=120)).run(report)
+    return text.getvalue()
+
+
 def test_runs_that_have_nothing_to_do_with_each_other_are_listed_and_not_merged(
     make_trace, tmp_path, levee
 ):

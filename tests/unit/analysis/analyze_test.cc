@@ -169,6 +169,27 @@ TEST(Analyze, HoldersOfThePeakAreListedByPhaseAndStack) {
   EXPECT_EQ(device.holders_by_stack[1].origin.substr(0, 9), "no stack:");
 }
 
+// What a list of holders leaves out is one more entry, so that the bytes add up.
+TEST(Analyze, HoldersBeyondTheMostAreOneEntry) {
+  TraceBuilder trace;
+  trace.at(1_us).create(64_MiB);
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    const ContextId phase = trace.name("phase" + std::to_string(i));
+    trace.push(phase).alloc(0x10 + i, Bytes{(8 - i) << 20}).pop(phase);
+  }
+  AnalysisOptions options;
+  options.max_holders = 4;
+  const TraceFacts facts = analyze(trace, options);
+  const std::vector<Holder>& held = facts.devices[0].holders_by_phase;
+  ASSERT_EQ(held.size(), 5U);
+  EXPECT_EQ(held[4].origin, "others (2 places)");
+  EXPECT_EQ(held[4].bytes, 7U << 20);
+  EXPECT_EQ(held[4].blocks, 2U);
+  std::uint64_t sum = 0;
+  for (const Holder& one : held) sum += one.bytes;
+  EXPECT_EQ(sum, facts.devices[0].at_allocated_peak.allocated_bytes);
+}
+
 TEST(Analyze, StartsFromTheStateOfAFileThatBeginsInTheMiddle) {
   TraceBuilder trace;
   trace.mutable_coverage().dropped_events = 12;

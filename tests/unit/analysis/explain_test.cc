@@ -90,6 +90,48 @@ TEST(Explain, ARequestThatIsRefusedThoughEnoughIsFreeHasPinsToLookFor) {
   const TraceFacts facts = analyze(trace);
   EXPECT_THAT(explain(facts, facts.emergencies[0]).advice,
               HasSubstr("34.0 MiB were free, but not in one usable piece"));
+  // What it refers to is there, under the name that it gives.
+  EXPECT_THAT(explain(facts, facts.emergencies[0]).advice, HasSubstr(kBetweenHeading));
+  EXPECT_EQ(facts.devices[0].at_refusal.time_ns, facts.emergencies[0].begin_ns + 4'000'000);
+}
+
+// A device of 64 MiB, of which all but `free` lives, refuses 3 MiB after it got 2 MiB back.
+TraceFacts refused_with(Bytes free) {
+  TraceBuilder trace;
+  trace.device(0, "GPU", 64_MiB);
+  trace.at(1_us).create(64_MiB).alloc(0x4000'0000, 64_MiB - free);
+  trace.at(12_ms).emergency(EmergencyCause::kDeviceFull, 3_MiB, 64_MiB);
+  trace.at(13_ms).driver(DriverCall::kReleaseHandle, 1_ms, 2_MiB).at(14_ms).release(2_MiB);
+  trace.rung(LadderRung::kCachedHandles, 2_MiB, 1_ms);
+  trace.rung(LadderRung::kOutOfMemory, 0_B, 0_ns);
+  trace.emit(EventKind::kOutOfMemory, (3_MiB).value, (62_MiB).value);
+  trace.at(16_ms).emergency_end(false, 62_MiB, 4_ms);
+  return analyze(trace);
+}
+
+TEST(Explain, ARequestThatIsRefusedWhereNearlyAllLivesIsNotToldOfFragmentation) {
+  const TraceFacts facts = refused_with(4_MiB);
+  const EmergencyText text = explain(facts, facts.emergencies[0]);
+  EXPECT_EQ(text.advice,
+            "The memory is used: 60.0 MiB of the 64.0 MiB that this process can have (93.8 %) are "
+            "live. Fragmentation is not why: without any, this request would leave 1.00 MiB for "
+            "all that follows. Save more than 1.00 MiB (a smaller batch or shorter sequences, "
+            "activation checkpointing, a smaller optimizer state), or use a GPU with more memory. "
+            "No allocator setting helps.");
+  EXPECT_TRUE(facts.devices[0].between.empty());
+  // The end of the ladder is no attempt, and what was given back in vain makes no storm.
+  EXPECT_EQ(text.rungs.size(), 1U);
+  EXPECT_THAT(advice(facts), testing::Not(testing::Contains(HasSubstr("storm"))));
+  EXPECT_THAT(advice(facts)[0], HasSubstr("What would help is said at the emergency of 12.0 ms."));
+}
+
+TEST(Explain, FragmentationIsWhyFromATwentiethOfWhatLives) {
+  // 5 MiB free of 59: 3 MiB of them between live blocks, which is a twentieth of 59 and more.
+  const TraceFacts facts = refused_with(5_MiB);
+  EXPECT_THAT(explain(facts, facts.emergencies[0]).advice,
+              testing::StartsWith("3.00 MiB were free, but not in one usable piece"));
+  ASSERT_EQ(facts.devices[0].between.size(), 1U);
+  EXPECT_EQ(facts.devices[0].between[0].pinned_bytes, 1U << 20);  // of the block's last page
 }
 
 TEST(Explain, RefusedRequestsSayHowMuchIsMissing) {
@@ -226,6 +268,58 @@ TEST(OomText, VerdictsFollowFromTheNumbers) {
   EXPECT_EQ(verdict_of(pools), OomVerdict::kPools);
 }
 
+// 512 MiB of which nearly all lives, as in the first forward pass of a job for a larger card.
+OomReport nearly_full() {
+  OomReport report;
+  report.requested_bytes = 5_MiB;
+  report.reserved_bytes = 508_MiB;
+  report.allocated_bytes = 494_MiB;
+  report.free_bytes = 14_MiB;
+  report.largest_run_bytes = 1_MiB;
+  report.partial_page_bytes = 14_MiB;
+  report.device_free_bytes = 4_MiB;
+  report.device_total_bytes = 512_MiB;
+  return report;
+}
+
+TEST(OomText, WhereNearlyAllLivesFragmentationIsNotBlamed) {
+  const OomReport report = nearly_full();
+  EXPECT_EQ(verdict_of(report), OomVerdict::kNearlyFull);
+  const std::string text = oom_explanation(report);
+  EXPECT_THAT(text, HasSubstr("Verdict: full but for a little."));
+  EXPECT_THAT(text, HasSubstr("494 MiB of the 512 MiB that this process can have (96.5 %) are "
+                              "live. Fragmentation is not why: without any, this request would "
+                              "leave 13.0 MiB for all that follows. Save more than 1.00 MiB"));
+  EXPECT_THAT(text, testing::Not(HasSubstr(kBetweenHeading)));
+}
+
+TEST(OomText, FragmentationIsBlamedWhereItCouldServeAndIsMoreThanAnyAllocatorLoses) {
+  // Enough for the request, and from a twentieth of what lives.
+  EXPECT_TRUE(is_fragmentation_why({6'000, 100'000, 5'000, 1'000}));
+  EXPECT_FALSE(is_fragmentation_why({6'001, 100'000, 5'000, 1'000}));
+  EXPECT_FALSE(is_fragmentation_why({5'999, 100'000, 4'999, 1'000}));
+  // Or from a gigabyte that would serve eight such requests, whatever lives.
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  EXPECT_TRUE(is_fragmentation_why({kGiB / 8, 79 * kGiB, kGiB, 0}));
+  EXPECT_FALSE(is_fragmentation_why({kGiB / 8 + 1, 79 * kGiB, kGiB, 0}));
+  EXPECT_FALSE(is_fragmentation_why({4096, 79 * kGiB, kGiB - 1, 0}));
+  // Nothing between live blocks, nothing to blame.
+  EXPECT_FALSE(is_fragmentation_why({1'000, 0, 0, 1'000}));
+}
+
+TEST(OomText, WhatIsTrulyUsedSaysWhatLacksWithoutAnyFragmentation) {
+  OomReport report = nearly_full();
+  report.requested_bytes = 20_MiB;
+  EXPECT_EQ(verdict_of(report), OomVerdict::kFull);
+  EXPECT_THAT(oom_explanation(report),
+              HasSubstr("even without any fragmentation this request would lack 2.00 MiB."));
+}
+
+TEST(OomText, TheListItSpeaksOfIsNamedAsReportsNameIt) {
+  EXPECT_THAT(oom_explanation(fragmented()),
+              HasSubstr("lists them under \"Free bytes between live blocks\""));
+}
+
 TEST(OomText, BeginsWithPyTorchsSentence) {
   EXPECT_THAT(
       oom_text(fragmented(), DeviceId{3}),
@@ -239,8 +333,13 @@ TEST(OomText, NamesEachRungThatWasTried) {
   report.rungs[0] = {LadderRung::kOwnEvents, 0_MiB, 5_us};
   report.rungs[1] = {LadderRung::kOtherPools, 16_MiB, 1_ms};
   EXPECT_THAT(oom_explanation(report),
-              HasSubstr("Tried: waited for blocks that other streams still used (0 B in 5.00 us); "
-                        "took free pages of other pools (16.0 MiB in 1.00 ms)."));
+              HasSubstr("Tried: waited for blocks that other streams still used (nothing in 5.00 "
+                        "us); took free pages of other pools (16.0 MiB freed in 1.00 ms). After "
+                        "that 0 B of 128 MiB could be had.\n"));
+  // That it gave up is no attempt.
+  report.rung_count = 3;
+  report.rungs[2] = {LadderRung::kOutOfMemory, 0_MiB, 0_ns};
+  EXPECT_THAT(oom_explanation(report), testing::Not(HasSubstr("gave up")));
   report.rung_count = 1000;  // more than the array holds: a broken caller must not break the text
   EXPECT_THAT(oom_explanation(report), HasSubstr("Tried: "));
 }

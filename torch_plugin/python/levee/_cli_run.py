@@ -169,11 +169,20 @@ def _set_environment(parsed: argparse.Namespace) -> None:
     for name, value in chosen.items():
         os.environ[variables.get(name) or settings.PYTHON_OPTIONS[name][0]] = value
     os.environ["LEVEE"] = "1"
-    # What cannot be used is said before the program does its first second of work.
-    settings.python_settings({})
-    problems = _load_core().environment_problems()
-    if problems:
-        raise LeveeError(problems.splitlines()[0])
+    # What cannot be used is said before the program does its first second of work, by the name that it was given by.
+    given = [text.partition("=")[0] for text in parsed.options]
+    try:
+        settings.python_settings({})
+        problems = _load_core().environment_problems()
+        if problems:
+            raise LeveeError(problems.splitlines()[0])
+    except LeveeError as error:
+        problem = str(error)
+        for name in given:
+            variable = variables.get(name) or settings.PYTHON_OPTIONS[name][0]
+            if problem.startswith(f"{variable}="):
+                problem = f"-o {name}={problem[len(variable) + 1:]}"
+        raise LeveeError(problem) from None
 
 
 def _check_module(name: str, may_import: bool) -> None:

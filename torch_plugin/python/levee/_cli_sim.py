@@ -33,8 +33,10 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--gpu",
-        metavar="SIZE[,name=...,count=...,used=...]",
-        help="the card: its memory, its name (sets speed and capability), how many, memory used by others",
+        metavar="SIZE[,KEY=VALUE,...]",
+        help="the card: its memory, then name= (sets speed and compute capability), count= (how many), used= (bytes "
+        "held by other processes), cc= (compute capability, such as 8.9), context= (bytes that this process's "
+        "context takes)",
     )
     parser.add_argument(
         "--stats",
@@ -52,13 +54,15 @@ def register(subparsers: Any) -> None:
         "--backing", metavar="SIZE|full|off", help="how many bytes of device memory are really kept"
     )
     parser.add_argument(
-        "--faults", metavar="PLAN", help="driver calls that fail; see the README of simgpu"
+        "--faults",
+        metavar="PLAN",
+        help="driver calls that fail, such as cudaMalloc:first=5; see tools/simgpu/README.md",
     )
     parser.add_argument("--trace", metavar="FILE", help="write every driver call there")
     parser.add_argument(
         "--set",
         metavar="NAME=NUMBER,...",
-        help="settings of the libraries; see the README of simgpu",
+        help="settings of the libraries; see tools/simgpu/README.md",
     )
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
     parser.set_defaults(run=run)

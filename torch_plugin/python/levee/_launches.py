@@ -67,6 +67,7 @@ def listing(launches: list[Launch], folder: Path) -> list[Any]:
     """What rich prints for several launches: a line each, and how to see one of them whole."""
     grid = Grid("run", "began", "peak reserved", "/ in use", "emergencies")
     problems = []
+    digits = len(str(len(launches)))
     for number, launch in enumerate(launches, 1):
         name = _name(launch, folder)
         try:
@@ -75,10 +76,10 @@ def listing(launches: list[Launch], folder: Path) -> list[Any]:
             reserved, ratio, emergencies = _figures(launch)
         except LeveeError as error:
             problems.append(f"Run {number}: {error}")
-            grid.add(f"{number}  {name}", _began(launch), "–", "–", "–")
+            grid.add(f"{number:>{digits}}  {name}", _began(launch), "–", "–", "–")
             continue
         grid.add(
-            f"{number}  {name}",
+            f"{number:>{digits}}  {name}",
             _began(launch),
             fmt.size(reserved),
             fmt.ratio(ratio),

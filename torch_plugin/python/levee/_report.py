@@ -13,6 +13,7 @@ from levee.errors import LeveeError
 
 # Rows of the longer tables; the rest is counted in a last line.
 _MAX_ROWS = 12
+_MAX_HOLDERS = 5
 
 
 def report(path: str | Path) -> dict[str, Any]:
@@ -35,6 +36,19 @@ def of_launch(launch: Launch) -> tuple[list[dict[str, Any]], dict[str, Any] | No
     if launch.is_several:
         return merge(launch.paths)
     return [report(launch.paths[0])], None
+
+
+def _with_others(
+    rows: list[dict[str, Any]], columns: tuple[str, ...], totals: dict[str, int]
+) -> list[dict[str, Any]]:
+    """The first rows and, so that each column adds up, one for the rest: of `totals` where those are known."""
+    shown = rows[:_MAX_HOLDERS]
+    others = {name: sum(row[name] for row in rows[_MAX_HOLDERS:]) for name in columns}
+    for name, total in totals.items():
+        others[name] = max(others[name], total - sum(row[name] for row in shown))
+    if not any(others.values()):
+        return shown
+    return [*shown, {"origin": "others", **others}]
 
 
 class Printer:
@@ -104,7 +118,7 @@ class Printer:
             title += f": {device['name']}"
         if device["total_bytes"]:
             title += f", {fmt.size(device['total_bytes'])}"
-        table = Grid("memory", "peak", "at the end", title=title)
+        table = Grid("memory", "peak", "at the end*", title=title)
         table.add(
             self._styled("[red]reserved[/red] from the device"),
             fmt.size(device["peak_reserved_bytes"]),
@@ -123,14 +137,18 @@ class Printer:
             "",
         )
         self.console.print(table)
+        self._line(
+            "  * The last moment recorded. Where that is the program's exit, most of its tensors are gone already."
+        )
         if report["source"]["is_sampled"]:
             return
         moment = device["at_reserved_peak"]
         if moment["free_bytes"]:
+            partial = moment["partial_page_bytes"]
+            where = "all" if partial == moment["free_bytes"] else fmt.size(partial)
             self._line(
-                f"  When reserved first reached its peak, {fmt.size(moment['free_bytes'])} were free, for what it "
-                f"grew for and what came next; {fmt.size(moment['partial_page_bytes'])} of them on pages that also "
-                "held live blocks."
+                f"  As reserved reached its peak, {fmt.size(moment['free_bytes'])} of it were free (the request that "
+                f"it grew for had not been served yet), {where} on pages that also held live blocks."
             )
         slack = device["at_largest_slack"]
         self._line(
@@ -221,6 +239,9 @@ class Printer:
         )
         listed = report["emergencies"]
         shown = listed if full else sorted(listed, key=lambda e: -e["duration_ns"])[:3]
+        # The advice at the end refers to it.
+        last_refused = [e for e in listed if e["outcome"] == "out of memory"][-1:]
+        shown = shown + [e for e in last_refused if e not in shown]
         for emergency in sorted(shown, key=lambda e: e["begin_ns"]):
             text = emergency["text"]
             self._line()
@@ -230,7 +251,7 @@ class Printer:
                 self._line(f"    Rung {i}: {rung}.")
             self._line(f"    {text['paid']}")
             if emergency["stack"]:
-                self._line("    Asked for at: " + emergency["stack"].split("\n")[0])
+                self._line("    Asked for at: " + emergency["place"])
             self._line(f"    Advice: {text['advice']}", "italic")
         if total > len(shown):
             self._line(f"  … and {total - len(shown)} more; --full lists them.")
@@ -260,7 +281,7 @@ class Printer:
             ):
                 continue
             table = Grid(f"held at the allocated peak, by {name}", "bytes", "share", "blocks")
-            for row in rows[:5]:
+            for row in _with_others(rows, ("bytes", "blocks"), {"bytes": peak}):
                 table.add(
                     row["origin"],
                     fmt.size(row["bytes"]),
@@ -268,9 +289,16 @@ class Printer:
                     fmt.count(row["blocks"]),
                 )
             self.console.print(table)
+        if device["between"]:
+            self._between(device)
         if device["pins"] and device["pins"][0]["pinned_bytes"] >= 16 << 20:
+            slack = device["at_largest_slack"]
             table = Grid(
-                "long-lived blocks on otherwise empty pages", "blocks", "bytes", "pages kept"
+                "long-lived blocks on otherwise empty pages, when most memory lay idle "
+                f"({fmt.duration(slack['time_ns'])})",
+                "blocks",
+                "bytes",
+                "pages kept",
             )
             for pin in device["pins"][:5]:
                 table.add(
@@ -280,6 +308,30 @@ class Printer:
                     fmt.size(pin["pinned_bytes"]),
                 )
             self.console.print(table)
+
+    def _between(self, device: dict[str, Any]) -> None:
+        """What the advice at a refusal refers to, by this title (`kBetweenHeading`)."""
+        moment = device["at_refusal"]
+        table = Grid(
+            "what lives on their pages",
+            "blocks",
+            "bytes",
+            "free beside it",
+            title=f"Free bytes between live blocks (refused at {fmt.duration(moment['time_ns'])})",
+        )
+        free = moment["partial_page_bytes"]
+        columns = ("blocks", "block_bytes", "pinned_bytes")
+        for row in _with_others(device["between"], columns, {}):
+            table.add(
+                row["origin"],
+                fmt.count(row["blocks"]),
+                fmt.size(row["block_bytes"]),
+                fmt.size(row["pinned_bytes"]),
+            )
+        table.add("in all", "", "", fmt.size(free), style="bold")
+        self.console.print(table)
+        if any("phase" in row["origin"] for row in device["between"]):
+            self._line("  Recorded with --stacks, this list names the lines of the program.")
 
     def _driver(self, report: dict[str, Any]) -> None:
         calls = report["driver"]["by_call"]

@@ -15,6 +15,9 @@ from levee import _format as fmt
 from levee import _launches, _recordings
 from levee.errors import LeveeError
 
+# Narrower, lines of text are no sentences any more.
+_LEAST_WIDTH = 20
+
 
 def register(subparsers: Any) -> None:
     """Adds the commands to `levee`'s parser."""
@@ -52,9 +55,17 @@ def _add_report(subparsers: Any) -> None:
 def _report(options: argparse.Namespace) -> int:
     from levee import _report as reports
 
+    if options.width is not None and options.width < _LEAST_WIDTH:
+        raise LeveeError(
+            f"--width {options.width}: a report needs at least {_LEAST_WIDTH} columns."
+        )
     launches = [_launches.Launch([options.recording])]
     if options.recording.is_dir() or not options.recording.exists():
         launches = _launches.group(_recordings.find(options.recording))
+    elif options.number is not None:
+        raise LeveeError(
+            f"--run {options.number}: {options.recording} is one recording; --run goes with a folder of several."
+        )
     if options.number is not None:
         if not 1 <= options.number <= len(launches):
             there = fmt.counted(len(launches), "run is", "runs are")

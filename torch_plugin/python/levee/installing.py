@@ -110,6 +110,14 @@ def _check_trace_place(core: Any) -> None:
     wanted = core.get_option("trace")
     if not wanted or core.get_option("record") in ("", "0", "false"):
         return
+    if os.path.exists(wanted) and not os.path.isdir(wanted) and not os.path.isfile(wanted):
+        # As the recorder has it.
+        core.set_option("record", "0")
+        say(
+            f"recording is off: {wanted} is a device, a pipe or a socket, and a recording needs a file. The program "
+            "goes on; set LEVEE_TRACE to a place that can be written, or LEVEE_RECORD=0 to record nothing."
+        )
+        return
     folder = wanted if wanted.endswith("/") or os.path.isdir(wanted) else os.path.dirname(wanted)
     if "%" in folder:
         return  # only the recorder knows what it stands for
