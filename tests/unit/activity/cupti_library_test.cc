@@ -17,7 +17,7 @@ bool is_path_empty = false;
 }  // namespace
 
 // Comes before the system's own, for the code under test as well.
-extern "C" void* dlopen(const char* name, int flags) {
+extern "C" void* dlopen(const char* name, int flags) noexcept {
   if (is_path_empty && name != nullptr && std::strncmp(name, "libcupti.so", 11) == 0)
     name = "/no/folder/libcupti.so";  // fails as the name itself would, and leaves a text
   using Open = void* (*)(const char*, int);

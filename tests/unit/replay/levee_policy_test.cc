@@ -41,6 +41,49 @@ TEST(LeveePolicy, WithoutStitchingItGrows) {
   EXPECT_EQ(r.costs.mapped, r.costs.created);
 }
 
+TEST(LeveePolicy, ReservesWhatItHoldsOfEitherKind) {
+  for (Backing backing : {Backing::kPages, Backing::kSegments}) {
+    LeveeOptions options;
+    options.config.backing = backing;
+    LeveePolicy policy(options, Limits{64_MiB}, /*stream_count=*/1);
+    EXPECT_TRUE(policy.allocate(0, 40_MiB, 0));
+    EXPECT_EQ(policy.reserved(), 40_MiB);
+    EXPECT_EQ(policy.costs().mallocs, backing == Backing::kSegments ? 1U : 0U);
+    EXPECT_FALSE(policy.allocate(1, 128_MiB, 0));
+    policy.free(0);
+    EXPECT_TRUE(policy.allocator().trim(0_B).ok());
+    EXPECT_EQ(policy.reserved(), 0_B);
+    EXPECT_EQ(policy.costs().frees, backing == Backing::kSegments ? 1U : 0U);
+    EXPECT_TRUE(policy.allocate(0, 50_MiB, 0));
+    EXPECT_EQ(policy.reserved(), 50_MiB);
+    EXPECT_EQ(policy.peak_reserved(), 50_MiB);
+  }
+}
+
+// A block waits until the work of the other stream is done, kHostAhead requests after it came.
+TEST(LeveePolicy, EventsAreDoneWhenTheWorkBeforeThemIs) {
+  LeveeOptions options;
+  options.models_work = true;
+  LeveePolicy policy(options, Limits{}, /*stream_count=*/2);
+  const auto active = [&] {
+    return Bytes{static_cast<std::uint64_t>(policy.allocator().stats().active_bytes[0].current)};
+  };
+  ASSERT_TRUE(policy.allocate(1, 4_MiB, 1));
+  ASSERT_TRUE(policy.allocate(0, 64_MiB, 0));
+  policy.record_use(0, 1);
+  policy.free(0);
+  const auto ask = [&](std::uint64_t times) {
+    for (std::uint64_t i = 0; i < times; ++i) {
+      ASSERT_TRUE(policy.allocate(2, 4_MiB, 0));
+      policy.free(2);
+    }
+  };
+  ask(kHostAhead - 10);
+  EXPECT_EQ(active(), 68_MiB);
+  ask(kHostAhead);
+  EXPECT_EQ(active(), 4_MiB);
+}
+
 TEST(LeveePolicy, WithSeveralStreamsTheJudgeFindsNothing) {
   std::string lines;
   for (int i = 0; i < 2000; ++i) {

@@ -74,5 +74,44 @@ TEST(StreamPool, AFullDeviceGivesFreeSegmentsBack) {
   EXPECT_EQ(r.costs.frees, 1U);
 }
 
+TEST(StreamPool, AFullDeviceIsWaitedForOnce) {
+  StreamPoolModel policy(Limits{32_MiB});
+  const ReplayResult waiting =
+      test::replay(test::ops("a,1,33554432,0\nr,1,,7\nf,1\na,2,33554432,0\n"), policy);
+  EXPECT_EQ(waiting.failures, 0U);
+  EXPECT_EQ(waiting.emergencies, 1U);
+  EXPECT_EQ(waiting.costs.synchronisations, 1U);
+  // A part of a segment is not given back, and after the wait it is any stream's.
+  StreamPoolModel parts(Limits{32_MiB});
+  const ReplayResult r =
+      test::replay(test::ops("a,1,16777216,0\na,2,16777216,0\nf,1\na,3,16777216,7\n"), parts);
+  EXPECT_EQ(r.failures, 0U);
+  EXPECT_EQ(r.emergencies, 1U);
+  EXPECT_EQ(r.costs.frees, 0U);
+}
+
+TEST(StreamPool, WhatNoDeviceHasIsRefused) {
+  StreamPoolModel policy(Limits{32_MiB});
+  EXPECT_FALSE(policy.allocate(0, 64_MiB, 0));
+  EXPECT_EQ(policy.reserved(), 0_B);
+}
+
+TEST(StreamPool, FreeNeighboursAreOneInWhicheverOrderTheyCome) {
+  for (const char* order : {"f,2\nf,3\nf,1\n", "f,3\nf,2\nf,4\n", "f,1\nf,3\nf,2\n"}) {
+    StreamPoolModel policy(Limits{});
+    const std::string lines = "a,1,8388608\na,2,8388608\na,3,8388608\na,4,8388608\n";
+    const ReplayResult r = test::replay(test::ops(lines + order + "a,5,25165824\n"), policy);
+    EXPECT_EQ(r.peak_reserved, 32_MiB) << order;
+  }
+}
+
+TEST(StreamPool, TheRestOfABlockJoinsWhatIsBehindIt) {
+  StreamPoolModel policy(Limits{});
+  // 10, 10 and 12 MiB; the first becomes 5 and 5, and all but the first 5 are one again.
+  const ReplayResult r = test::replay(
+      test::ops("a,1,10485760\na,2,10485760\nf,1\na,3,5242880\nf,2\na,4,28311552\n"), policy);
+  EXPECT_EQ(r.peak_reserved, 32_MiB);
+}
+
 }  // namespace
 }  // namespace levee::replay
