@@ -150,12 +150,14 @@ std::string nearly_full_advice(const Squeeze& squeeze) {
   const std::uint64_t all = squeeze.live_bytes + unused;
   const std::uint64_t lacking = minus(squeeze.requested_bytes, squeeze.at_hand_bytes);
   return fmt::format(
-      "The memory is used: {} of the {} that this process can have ({}) are live. Fragmentation is "
-      "not why: without any, this request would leave {} for all that follows. Save more than {} "
-      "(a smaller batch or shorter sequences, activation checkpointing, a smaller optimizer "
-      "state), or use a GPU with more memory. No allocator setting helps.",
+      "The memory is used: {} of the {} that this process can have ({}) are live. Fragmentation "
+      "({}) "
+      "is hardly why: without any, this request would be served, with {} left for all that "
+      "follows. "
+      "Save at least {} and what the rest of the job adds (a smaller batch or shorter sequences, "
+      "activation checkpointing, a smaller optimizer state), or use a GPU with more memory.",
       bytes_text(squeeze.live_bytes), bytes_text(all), share_text(squeeze.live_bytes, all),
-      bytes_text(minus(unused, squeeze.requested_bytes)),
+      bytes_text(squeeze.between_bytes), bytes_text(minus(unused, squeeze.requested_bytes)),
       bytes_text(lacking > 0 ? lacking : squeeze.requested_bytes));
 }
 

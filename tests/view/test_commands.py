@@ -90,6 +90,7 @@ def test_what_the_advice_of_a_refusal_refers_to_is_shown_under_that_name(
     rows = [line.split() for line in out.splitlines()]
     assert ["cache", "4,096", "4.00", "GiB", "4.00", "GiB"] in rows
     assert ["in", "all", "4.00", "GiB"] in rows
+    assert "Recorded with --stacks, this list names lines of the program" in unwrapped
 
 
 def test_the_refusal_that_the_advice_speaks_of_is_shown_however_short(traces, levee):

@@ -143,6 +143,20 @@ def test_each_tab_opens(view, page_url):
     assert view.errors == []
 
 
+def test_what_lies_between_live_blocks_is_listed_where_a_refusal_names_it(
+    view, make_trace, tmp_path, levee
+):
+    make_trace(tmp_path / "split.levee", "split")
+    page = tmp_path / "split.html"
+    assert levee("timeline", tmp_path / "split.levee", "-o", page)[0] == 0
+    view.open(page.as_uri())
+    view.page.get_by_role("tab", name="Who holds memory").click()
+    shown = view.page.locator(".lv-tab-body").inner_text()
+    assert "Free bytes between live blocks (refused at " in shown
+    assert ["cache", "4,096", "4.00 GiB", "4.00 GiB", "2.00 ms"] in view.rows()
+    assert not view.errors
+
+
 def test_the_reserved_line_is_red_and_the_allocated_one_blue(view, page_url):
     view.open(page_url)
     view.settle()

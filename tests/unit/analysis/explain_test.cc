@@ -114,10 +114,10 @@ TEST(Explain, ARequestThatIsRefusedWhereNearlyAllLivesIsNotToldOfFragmentation) 
   const EmergencyText text = explain(facts, facts.emergencies[0]);
   EXPECT_EQ(text.advice,
             "The memory is used: 60.0 MiB of the 64.0 MiB that this process can have (93.8 %) are "
-            "live. Fragmentation is not why: without any, this request would leave 1.00 MiB for "
-            "all that follows. Save more than 1.00 MiB (a smaller batch or shorter sequences, "
-            "activation checkpointing, a smaller optimizer state), or use a GPU with more memory. "
-            "No allocator setting helps.");
+            "live. Fragmentation (2.00 MiB) is hardly why: without any, this request would be "
+            "served, with 1.00 MiB left for all that follows. Save at least 1.00 MiB and what the "
+            "rest of the job adds (a smaller batch or shorter sequences, activation checkpointing, "
+            "a smaller optimizer state), or use a GPU with more memory.");
   EXPECT_TRUE(facts.devices[0].between.empty());
   // The end of the ladder is no attempt, and what was given back in vain makes no storm.
   EXPECT_EQ(text.rungs.size(), 1U);
@@ -288,8 +288,9 @@ TEST(OomText, WhereNearlyAllLivesFragmentationIsNotBlamed) {
   const std::string text = oom_explanation(report);
   EXPECT_THAT(text, HasSubstr("Verdict: full but for a little."));
   EXPECT_THAT(text, HasSubstr("494 MiB of the 512 MiB that this process can have (96.5 %) are "
-                              "live. Fragmentation is not why: without any, this request would "
-                              "leave 13.0 MiB for all that follows. Save more than 1.00 MiB"));
+                              "live. Fragmentation (14.0 MiB) is hardly why: without any, this "
+                              "request would be served, with 13.0 MiB left for all that follows. "
+                              "Save at least 1.00 MiB and"));
   EXPECT_THAT(text, testing::Not(HasSubstr(kBetweenHeading)));
 }
 

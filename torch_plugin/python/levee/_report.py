@@ -330,8 +330,8 @@ class Printer:
             )
         table.add("in all", "", "", fmt.size(free), style="bold")
         self.console.print(table)
-        if any("phase" in row["origin"] for row in device["between"]):
-            self._line("  Recorded with --stacks, this list names the lines of the program.")
+        if any(row["origin"].startswith("no stack") for row in device["holders_by_stack"]):
+            self._line("  Recorded with --stacks, this list names lines of the program throughout.")
 
     def _driver(self, report: dict[str, Any]) -> None:
         calls = report["driver"]["by_call"]

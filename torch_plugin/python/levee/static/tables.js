@@ -134,7 +134,7 @@ function holders(report, device) {
       part("reserved", m.reserved_bytes), part("allocated", m.allocated_bytes),
       part("… of it rounding", m.rounding_bytes), part("waiting for other streams", m.waiting_bytes),
       part("free", m.free_bytes), part("… of it on pages with live blocks", m.partial_page_bytes))),
-    d.between.length ? make("div", {}, make("h3", {}, `Free bytes between live blocks (refused at ${at(d.at_refusal.time_ns)})`), sortable([
+    d.between?.length ? make("div", {}, make("h3", {}, `Free bytes between live blocks (refused at ${at(d.at_refusal.time_ns)})`), sortable([
       ["what lives on their pages", (r) => r.origin, (v) => v, true],
       ["blocks", (r) => r.blocks, countText],
       ["bytes", (r) => r.block_bytes, sizeText],
