@@ -7,6 +7,9 @@ LEVEE_BUILD=$LEVEE_ROOT/build
 LEVEE_VENV=$LEVEE_BUILD/venv
 # The PyTorch that the set-up installs. Its wheels on PyPI are CUDA builds and bring the CUDA headers.
 LEVEE_DEFAULT_TORCH=2.14.1
+# pip's Python sets LC_CTYPE where no locale is set, and the compiler cache, which takes a locale for another compiler, would
+# then know none of what was compiled before.
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}locale
 
 say() { printf '%s\n' "$*"; }
 
