@@ -243,6 +243,31 @@ TEST(SnapshotReader, ReadsTheHistoryOfADevice) {
   EXPECT_EQ(r.trace.id_count, 1U);
 }
 
+TEST(SnapshotReader, LeveesOwnPicklesAreKnownByTheirMark) {
+  const std::string traces = list({list({entry("alloc", 512, 100)})});
+  const auto with = [&](const std::string& settings) {
+    const Read r = snapshot(dict(
+        {{"device_traces", traces}, {"segments", list({})}, {"allocator_settings", settings}}));
+    EXPECT_EQ(r.error, "");
+    return r.trace;
+  };
+  const OpTrace marked =
+      with(dict({{"levee", number(1)}, {"levee_peak_reserved", list({number(4 << 20)})}}));
+  EXPECT_TRUE(marked.is_levees_own);
+  EXPECT_EQ(marked.recorded_peak_reserved, 4_MiB);
+  const OpTrace plain = with(dict({{"levee_peak_reserved", list({number(4 << 20)})}}));
+  EXPECT_FALSE(plain.is_levees_own);
+  EXPECT_NE(plain.recorded_peak_reserved, 4_MiB);
+}
+
+TEST(Recording, AStepOfTheProfilerHasANumberAndNothingBehindIt) {
+  EXPECT_EQ(profiler_step("ProfilerStep#12"), 12U);
+  for (const char* name : {"ProfilerStep#", "ProfilerStep#x", "ProfilerStep#1x", "Step#1",
+                           "ProfilerStep#99999999999999999999999"}) {
+    EXPECT_EQ(profiler_step(name), std::nullopt) << name;
+  }
+}
+
 TEST(SnapshotReader, WhatIsNoSnapshotOrHoldsNoHistoryIsSaid) {
   const std::string traces = list({list({entry("alloc", 512, 100)})});
   EXPECT_THAT(snapshot(dict({{"device_traces", traces}})).error, HasSubstr("no memory snapshot"));
