@@ -6,8 +6,6 @@ import contextlib
 import os
 import sys
 
-from levee._format import printable
-
 
 class LeveeError(RuntimeError):
     """Something that levee cannot do, as one sentence that says what to do about it."""
@@ -24,6 +22,9 @@ def say(sentence: str) -> None:
     if sentence in _said or os.environ.get("LOCAL_RANK", "0") != "0":
         return
     _said.add(sentence)
+    # Not above: the start-up hook imports this module in every Python process, and few ever say anything.
+    from levee._format import printable
+
     # Whoever cannot be told must not be harmed by it either.
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
