@@ -313,9 +313,9 @@ def test_a_bar_of_progress_takes_names_as_they_are(monkeypatch):
     from levee import _cli_replay
 
     text = io.StringIO()
-    monkeypatch.setattr(
-        "rich.console.Console", lambda **_: Console(file=text, force_terminal=True, width=200)
-    )
+    # A terminal that can move its cursor, whatever the tests are run on.
+    able = Console(file=text, force_terminal=True, width=200, _environ={"TERM": "xterm"})
+    monkeypatch.setattr("rich.console.Console", lambda **_: able)
     with _cli_replay._Progress(1) as progress:
         progress.name("reading [/bold]\x1b]0;title\x07")
         progress._bar.refresh()
