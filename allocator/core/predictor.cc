@@ -115,15 +115,9 @@ Predictor::Guess Predictor::on_request(Bytes request) {
   ticket->contexts[kPosition] = mix(position_, 999);
   ticket->contexts[kMoment] = mix(ticket->contexts[kPosition], rolled_[kMomentHistory]);
   Guess guess{Lifetime::kLong, ticket};
-  for (std::size_t i = kContexts; i-- > 0;) {
-    const Counter* counter = find(ticket->contexts[i]);
-    if (counter == nullptr || counter->value == 0) continue;
-    if (i >= kPosition && std::abs(counter->value) < 2) continue;
-    guess.lifetime = counter->value > 0 ? Lifetime::kShort : Lifetime::kLong;
-    break;
-  }
+  if (opinion(*ticket, &Counter::value) > 0) guess.lifetime = Lifetime::kShort;
   if (guess.lifetime == Lifetime::kShort && step_ >= kBriefFromStep &&
-      bytes <= kBriefSize * mean_bytes_ && is_brief(*ticket)) {
+      bytes <= kBriefSize * mean_bytes_ && opinion(*ticket, &Counter::brief) > 0) {
     guess.lifetime = Lifetime::kBrief;
   }
   ticket->asked_at_bytes = clock_bytes_;
@@ -143,14 +137,15 @@ Predictor::Guess Predictor::on_request(Bytes request) {
   return guess;
 }
 
-bool Predictor::is_brief(const Ticket& ticket) {
+// Of the first context that has one; those of the position in the step need to be sure.
+int Predictor::opinion(const Ticket& ticket, std::int8_t Counter::*of) {
   for (std::size_t i = kContexts; i-- > 0;) {
     const Counter* counter = find(ticket.contexts[i]);
-    if (counter == nullptr || counter->brief == 0) continue;
-    if (i >= kPosition && std::abs(counter->brief) < 2) continue;
-    return counter->brief > 0;
+    if (counter == nullptr || counter->*of == 0) continue;
+    if (i >= kPosition && std::abs(counter->*of) < 2) continue;
+    return counter->*of;
   }
-  return false;
+  return 0;
 }
 
 // Tickets whose time is over were long-lived, if they still live.

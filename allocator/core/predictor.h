@@ -101,7 +101,7 @@ class Predictor {
   Counter* find(std::uint64_t context);
   void on_free_slow(Ticket* ticket);
   void train(const Ticket& ticket, Lifetime lived);
-  bool is_brief(const Ticket& ticket);
+  int opinion(const Ticket& ticket, std::int8_t Counter::*of);  // above 0: yes; 0: none
   void expire();
 
   std::uint64_t step_ = 0;

@@ -23,6 +23,7 @@
 #include "allocator/device/sim/sim_device.h"
 #include "tests/support/random.h"
 #include "tests/support/slow_device.h"
+#include "tests/support/snapshot_bytes.h"
 
 namespace levee::core {
 namespace {
@@ -169,14 +170,8 @@ TEST_F(CoreStress, QuestionsAndTrimsInBetween) {
       switch (i % 8) {
         case 1: {
           const Snapshot snapshot = allocator_->snapshot();
-          std::int64_t live = 0;
-          for (const SnapshotSegment& segment : snapshot.segments) {
-            for (const SnapshotBlock& block : segment.blocks) {
-              if (block.state == BlockState::kLive)
-                live += static_cast<std::int64_t>(block.bytes.value);
-            }
-          }
-          EXPECT_EQ(live, snapshot.stats.allocated_bytes[0].current);
+          EXPECT_EQ(static_cast<std::int64_t>(test::bytes_of(snapshot, BlockState::kLive).value),
+                    snapshot.stats.allocated_bytes[0].current);
           break;
         }
         case 3:

@@ -1,9 +1,12 @@
 #include "allocator/core/reports.h"
 
+#include "tests/support/snapshot_bytes.h"
 #include "tests/unit/core/state_rig.h"
 
 namespace levee::core {
 namespace {
+
+using test::bytes_of;
 
 Stats stats_of(StateRig& rig) {
   PoolGuard guard(rig.state);
@@ -12,15 +15,6 @@ Stats stats_of(StateRig& rig) {
 Snapshot snapshot_of(StateRig& rig, PoolIndex only = PoolIndex{}) {
   PoolGuard guard(rig.state);
   return make_snapshot(rig.state, only);
-}
-Bytes bytes_of(const Snapshot& snapshot, BlockState state) {
-  Bytes sum{};
-  for (const SnapshotSegment& segment : snapshot.segments) {
-    for (const SnapshotBlock& block : segment.blocks) {
-      if (block.state == state) sum += block.bytes;
-    }
-  }
-  return sum;
 }
 
 TEST(Reports, FreeBytesAreBrokenDownByWhatHoldsThem) {
