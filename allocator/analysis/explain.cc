@@ -58,16 +58,6 @@ Squeeze squeeze_of(const TraceFacts& facts, const Emergency& emergency) {
   return out;
 }
 
-// By storm, whether it is one. A cluster in which nothing was served is a refusal, and no storm to
-// weather, whatever was given back in vain.
-std::vector<bool> find_weathered(const TraceFacts& facts) {
-  std::vector<bool> out(facts.storms.size());
-  for (const Emergency& one : facts.emergencies) {
-    if (one.storm != kNone && one.outcome != EmergencyOutcome::kOutOfMemory) out[one.storm] = true;
-  }
-  return out;
-}
-
 std::string advise(const TraceFacts& facts, const Emergency& emergency) {
   const bool failed = emergency.outcome == EmergencyOutcome::kOutOfMemory;
   const std::uint64_t used = emergency.allocated_bytes + emergency.waiting_bytes;
@@ -255,18 +245,12 @@ std::vector<std::string> advice(const TraceFacts& facts) {
     out.push_back(std::move(text));
   }
   std::uint64_t stall = 0;
-  std::uint64_t storms = 0;
-  const std::vector<bool> weathered = find_weathered(facts);
-  for (std::size_t i = 0; i < facts.storms.size(); ++i) {
-    if (!weathered[i]) continue;
-    stall += facts.storms[i].stall_ns;
-    ++storms;
-  }
-  if (storms > 0) {
+  for (const Storm& storm : facts.storms) stall += storm.stall_ns;
+  if (!facts.storms.empty()) {
     out.push_back(
         fmt::format("{} cost {} ({} of the run): the run works at the edge of its memory. A batch "
                     "a few percent smaller, or a higher limit, removes them.",
-                    counted(storms, "storm", "storms"), duration_text(stall),
+                    counted(facts.storms.size(), "storm", "storms"), duration_text(stall),
                     share_text(stall, facts.duration_ns())));
   }
   for (const DeviceFacts& device : facts.devices) {

@@ -102,6 +102,8 @@ std::uint64_t TraceFacts::os_thread(std::uint32_t index) const {
 std::string TraceFacts::step_text(std::uint32_t step) const {
   if (steps.empty()) return {};
   if (step >= steps.size()) return "before the first step";
+  if (step >= ended_steps() && step > 0)
+    return fmt::format("after step {}", steps[step - 1].number);
   return fmt::format("step {}", steps[step].number);
 }
 

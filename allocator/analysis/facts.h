@@ -111,7 +111,8 @@ struct Emergency {
   std::uint32_t step = kNone;  ///< index into TraceFacts::steps
   std::uint32_t phase = 0;
   ContextId context;
-  std::uint32_t storm = kNone;  ///< index into TraceFacts::storms
+  std::uint32_t storm =
+      kNone;  ///< index into TraceFacts::storms; none: refused, and nothing near it served
 };
 
 /// Emergencies and the re-acquisition that follows them, as one cluster.
@@ -347,7 +348,8 @@ struct TraceFacts {
   std::string thread_name(std::uint32_t index) const;
   /// What the system called the thread; its index if that is not known.
   std::uint64_t os_thread(std::uint32_t index) const;
-  /// "step 17", "before the first step" or "" where there are no steps.
+  /// "step 17", "after step 17" for what follows the last mark where marks end steps, "before the
+  /// first step", or "" where there are no steps.
   std::string step_text(std::uint32_t step) const;
   std::uint32_t device_of(LaneId lane) const;
   std::uint64_t stream_of(LaneId lane) const;

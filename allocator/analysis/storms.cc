@@ -10,6 +10,7 @@ namespace {
 struct OpenStorm {
   Storm storm;
   std::uint64_t last_ns = 0;  // end of the last thing that belongs to it
+  bool is_weathered = false;  // something was served
 
   bool takes(std::uint64_t begin_ns, std::uint32_t step) const {
     if (begin_ns <= last_ns + kStormGapNs) return true;
@@ -45,6 +46,17 @@ void find_storms(TraceFacts& facts, const std::vector<MemoryActivity>& activity)
     bool is_open = false;
     const auto close = [&] {
       if (!is_open) return;
+      is_open = false;
+      if (!open.is_weathered) {
+        // Refusals and nothing else: they are told one by one.
+        auto refused = facts.emergencies.begin() + open.storm.first_emergency;
+        for (std::uint32_t left = open.storm.emergencies; left > 0; ++refused) {
+          if (refused->device != device) continue;
+          refused->storm = kNone;
+          --left;
+        }
+        return;
+      }
       Storm& storm = open.storm;
       const Timeline& timeline = facts.devices[device].timeline;
       const Range reserved = timeline.range(Series::kReserved, storm.begin_ns, storm.end_ns);
@@ -54,7 +66,6 @@ void find_storms(TraceFacts& facts, const std::vector<MemoryActivity>& activity)
             timeline.value(Series::kReserved, timeline.index_at(storm.end_ns));
       }
       facts.storms.push_back(storm);
-      is_open = false;
     };
     const auto take_activity = [&](const MemoryActivity& act) {
       if (!is_open) return;
@@ -86,6 +97,7 @@ void find_storms(TraceFacts& facts, const std::vector<MemoryActivity>& activity)
         is_open = true;
       }
       emergency.storm = static_cast<std::uint32_t>(facts.storms.size());
+      if (emergency.outcome != EmergencyOutcome::kOutOfMemory) open.is_weathered = true;
       ++open.storm.emergencies;
       open.storm.stall_ns += emergency.duration_ns;
       open.extend(emergency.begin_ns + emergency.duration_ns, emergency.step);

@@ -4,8 +4,9 @@
 // A storm begins with an emergency. What follows belongs to it while it is another emergency, or a
 // driver call that takes memory back (as long as less has been taken back than was given away), in
 // the same step as, or within `kStormGapNs` of, what came before it. Without a give-away there is
-// nothing to re-acquire, and the storm is its emergencies. Promises: every emergency is in exactly
-// one storm. Pure function of its input. Cost: linear.
+// nothing to re-acquire, and the storm is its emergencies. Where nothing was served there was no
+// storm to weather, whatever was given back in vain: a refusal alone is in none. Promises: every
+// other emergency is in exactly one storm. Pure function of its input. Cost: linear.
 #pragma once
 
 #include <cstdint>

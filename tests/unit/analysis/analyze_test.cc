@@ -317,6 +317,9 @@ TEST(Steps, MarksAtTheEndCountWhatCameBeforeTheFirst) {
   const TraceFacts facts = analyze(trace);
   ASSERT_EQ(facts.steps.size(), 4U);
   EXPECT_TRUE(facts.marks_end_steps);
+  const auto last = static_cast<std::uint32_t>(facts.steps.size() - 1);
+  EXPECT_EQ(facts.step_text(last - 1), "step " + std::to_string(facts.steps[last - 1].number));
+  EXPECT_EQ(facts.step_text(last), "after step " + std::to_string(facts.steps[last - 1].number));
   std::vector<std::uint64_t> numbers;
   std::vector<std::uint64_t> calls;
   std::vector<bool> complete;

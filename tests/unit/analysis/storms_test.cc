@@ -71,6 +71,40 @@ TEST(Storms, OrdinaryGrowthAfterwardsIsNotReacquisition) {
   EXPECT_EQ(facts.storms[0].driver_calls, 2U);
 }
 
+// A request that is refused, after 4 MiB were given back for it in vain.
+void add_refusal(TraceBuilder& trace) {
+  trace.emergency(EmergencyCause::kDeviceFull, 6_MiB, 64_MiB);
+  trace.after(1_ms).driver(DriverCall::kReleaseHandle, 2_ms, 4_MiB).after(2_ms).release(4_MiB);
+  trace.rung(LadderRung::kCachedHandles, 4_MiB, 3_ms).after(1_ms);
+  trace.emergency_end(false, 60_MiB, 4_ms);
+}
+
+TEST(Storms, RefusalsAloneAreNone) {
+  TraceBuilder trace;
+  trace.device(1, "Second GPU", 24_GiB);
+  const LaneId second = trace.lane(1, 0);
+  trace.at(1_us).on_lane(LaneId{1}).create(64_MiB).step(1);
+  trace.at(10_ms);
+  add_refusal(trace);
+  trace.on_lane(second);
+  add_storm(trace);  // another device's, between them
+  trace.on_lane(LaneId{1});
+  add_refusal(trace);
+  trace.after(1_ms).step(2).after(1000_ms);
+  add_storm(trace);
+  add_refusal(trace);  // near one that was served: a part of its storm
+  const TraceFacts facts = analyze(trace);
+  ASSERT_EQ(facts.emergencies.size(), 5U);
+  ASSERT_EQ(facts.storms.size(), 2U);
+  EXPECT_EQ(facts.storms[0].device, 1U);
+  EXPECT_EQ(facts.storms[1].emergencies, 2U);
+  EXPECT_EQ(facts.emergencies[0].storm, kNone);
+  EXPECT_EQ(facts.emergencies[1].storm, 0U);
+  EXPECT_EQ(facts.emergencies[2].storm, kNone);
+  EXPECT_EQ(facts.emergencies[3].storm, 1U);
+  EXPECT_EQ(facts.emergencies[4].storm, 1U);
+}
+
 TEST(Storms, EachDeviceHasItsOwn) {
   TraceBuilder trace;
   trace.device(1, "Second GPU", 24_GiB);
