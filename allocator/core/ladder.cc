@@ -8,6 +8,7 @@
 //   cached handles   memory in a form that this request cannot use, given back to the device
 //
 // Who is refused at last is so with the lock held since the last look: what fits then is served.
+// Where the driver refused for another reason than want of memory, its answer is the answer.
 //
 // While a stream captures, the rungs that wait or release are skipped: CUDA forbids both.
 
@@ -95,6 +96,10 @@ Result<Block> Miss::climb(EmergencyCause cause, OomReport* report) {
       const Placer::Served served = serve_held(request_);
       if (served.outcome == Placer::Outcome::kServed) return ended(Attempt::served(served.block));
     }
+  }
+  if (!refusal_.ok() && cause != EmergencyCause::kLimitReached &&
+      cause != EmergencyCause::kPoolLimitReached) {
+    return ended(Attempt::failed(refusal_));
   }
   ++stats.num_ooms;
   fill_report(cause, report);

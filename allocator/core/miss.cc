@@ -24,6 +24,7 @@ Attempt Attempt::from(const Placer::Served& served) {
 Attempt Miss::attempt() {
   // Another thread may have made room while this one waited for the growth mutex.
   capturing_.clear();
+  refusal_ = Status{};
   placer_.release_done(/*ask=*/true);
   placer_.release_idle_chunks();
   if (state_.streams.is_unknown_pending() && !request_.is_capturing) {

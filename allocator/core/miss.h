@@ -3,11 +3,13 @@
 //
 // Owns what is known for this request alone and not again for the next: what the device said it has
 // left, which streams capture, and whether other threads had the pool lock since the last look at
-// what is held. `attempt` looks once more and then makes memory, as the pool's backing says: in
-// pages (page_miss.h) or in segments. `climb` is the recovery ladder (ladder.cc): each rung makes
-// memory usable and ends in a fresh attempt. While the driver is called, other threads go on: what
-// they take meanwhile is made again, and what they give back is seen before anything is refused.
-// Callbacks run with no lock held. Pre: both locks are held, and no pool goes (`Placer::Work`).
+// what is held; and what the driver refused for another reason than want of memory, which is then
+// the answer: who reads "out of memory" looks for memory. `attempt` looks once more and then makes
+// memory, as the pool's backing says: in pages (page_miss.h) or in segments. `climb` is the
+// recovery ladder (ladder.cc): each rung makes memory usable and ends in a fresh attempt. While the
+// driver is called, other threads go on: what they take meanwhile is made again, and what they give
+// back is seen before anything is refused. Callbacks run with no lock held. Pre: both locks are
+// held, and no pool goes (`Placer::Work`).
 #pragma once
 
 #include <vector>
@@ -43,7 +45,7 @@ class Miss {
 
   Attempt attempt();
   /// After an attempt that was exhausted for `cause`. `report` is filled if the answer is
-  /// kOutOfMemory.
+  /// kOutOfMemory; it is what the driver said instead if that was no want of memory.
   Result<Block> climb(EmergencyCause cause, OomReport* report);
 
  private:
@@ -80,6 +82,10 @@ class Miss {
   bool may_wait() { return !request_.is_capturing && !state_.streams.any_capturing(); }
   Attempt attempt_in_others();
   Bytes usable_bytes() const;
+  /// What the driver said to a call that makes or maps memory, if no want of memory explains it.
+  void note_refusal(Status status) {
+    if (!status.ok() && status.code != StatusCode::kOutOfMemory) refusal_ = status;
+  }
   void fill_report(EmergencyCause cause, OomReport* report);
 
   // What growth that is not needed leaves to others: a share of the device.
@@ -93,6 +99,7 @@ class Miss {
   std::uint64_t visits_at_look_ = 0;  // by `serve_held`
   std::uint32_t device_room_ = 0;     // units that the device has, as it said or as growth showed
   std::uint32_t headroom_units_ = 0;
+  Status refusal_;                      // the last of the last attempt
   std::vector<std::int8_t> capturing_;  // by stream; -1: not asked in this attempt
 };
 

@@ -209,6 +209,7 @@ PageMiss::Then PageMiss::stitch() {
     return then;
   }
   if (stitched.code == StatusCode::kDeviceLost) return end(Attempt::failed(stitched));
+  miss_.note_refusal(stitched);
   // Mapping is refused: growth may still work, if there is room for it.
   grow_ = plan_growth(state_.space, pool_.primary, span_, alignment_, accepts_);
   if (!grow_.empty() && grow_.units <= miss_.room_for(pool_).units && create(grow_).status.ok()) {
@@ -258,6 +259,7 @@ PageWork::Grown PageMiss::create(GrowthPlan plan) {
   plan.is_first = is_nothing_freed();
   plan.largest_page = largest_page(plan.is_first);
   const PageWork::Grown grown = pages_.grow(guard_, pool_, plan);
+  miss_.note_refusal(grown.status);
   std::uint32_t& left = miss_.device_room_;
   if (grown.status.ok()) {
     if (left != Limits::kNoLimit) left -= std::min(left, plan.units);

@@ -174,7 +174,7 @@ Status PageWork::stitch(PoolGuard& guard, Pool& pool, StitchPlan plan) {
   if (moves) {
     const Status quiet = quiesce(guard, stamps_of(plan.pages));
     if (!quiet.ok()) return give_up(quiet);
-    unmap_everywhere(guard, plan.pages);
+    static_cast<void>(unmap_everywhere(guard, plan.pages));
     // A page that could not leave its old slot cannot go to the new one of the same zone.
     std::erase_if(plan.pages, [&](PageIndex page) {
       if (state_.space.page(page).mappings.empty()) return false;
@@ -429,11 +429,12 @@ std::vector<PageWork::Stretch> PageWork::stretches_of(const std::vector<PageInde
   return joined;
 }
 
-void PageWork::unmap_everywhere(PoolGuard& guard, const std::vector<PageIndex>& pages) {
+Status PageWork::unmap_everywhere(PoolGuard& guard, const std::vector<PageIndex>& pages) {
   const Bytes unit = state_.space.unit();
   std::vector<Stretch> stretches = stretches_of(pages);
   std::vector<Stretch> unmapped;
   std::vector<Stretch> refused;
+  Status first_refusal{};
   for (int round = 0; round < 2 && !stretches.empty(); ++round) {
     std::vector<DeviceAddr> bases;
     for (const Stretch& s : stretches) {
@@ -449,6 +450,7 @@ void PageWork::unmap_everywhere(PoolGuard& guard, const std::vector<PageIndex>& 
         }
         const Status status = mapper_.unmap(bases[i], unit * stretches[i].units);
         (status.ok() ? unmapped : refused).push_back(stretches[i]);
+        if (first_refusal.ok()) first_refusal = status;
       }
     }
     // What was refused as a whole is tried page by page, once.
@@ -473,6 +475,7 @@ void PageWork::unmap_everywhere(PoolGuard& guard, const std::vector<PageIndex>& 
     state_.emit(EventKind::kUnmap, LaneId{}, base.value, (unit * s.units).value,
                 count_for_event(s.units), SlowPathContext::current());
   }
+  return first_refusal;
 }
 
 Result<Bytes> PageWork::give_back(PoolGuard& guard, std::vector<PageIndex> victims) {
@@ -482,7 +485,7 @@ Result<Bytes> PageWork::give_back(PoolGuard& guard, std::vector<PageIndex> victi
     for (PageIndex page : victims) state_.space.offer(page);
     return quiet;
   }
-  unmap_everywhere(guard, victims);
+  Status first_failure = unmap_everywhere(guard, victims);
   std::vector<PageIndex> loose;
   std::vector<HandleId> handles;
   for (PageIndex page : victims) {
@@ -494,7 +497,6 @@ Result<Bytes> PageWork::give_back(PoolGuard& guard, std::vector<PageIndex> victi
     }
   }
   std::vector<bool> released(loose.size(), false);
-  Status first_failure{};
   {
     Unlocked window(guard);
     for (std::size_t i = 0; i < loose.size(); ++i) {

@@ -70,8 +70,9 @@ class PageWork {
     std::uint32_t units = 0;
   };
   std::vector<Stretch> stretches_of(const std::vector<PageIndex>& pages) const;
-  /// Unmaps every slot of withheld pages. Those that could not be unmapped stay attached.
-  void unmap_everywhere(PoolGuard& guard, const std::vector<PageIndex>& pages);
+  /// Unmaps every slot of withheld pages. Those that could not be unmapped stay attached; returns
+  /// the first refusal.
+  Status unmap_everywhere(PoolGuard& guard, const std::vector<PageIndex>& pages);
   std::vector<StreamId> streams_with_memory() const;
   StampSet stamps_of(const std::vector<PageIndex>& pages) const;
   void attach(PageIndex page, Slot slot, bool usable);

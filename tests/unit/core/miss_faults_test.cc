@@ -185,6 +185,41 @@ TEST(MissFaults, GrowthThatCannotBeMappedIsToldAsThat) {
   rig.validate();
 }
 
+// Who reads "out of memory" looks for memory, which is not what is missing here.
+TEST(MissFaults, WhatIsNoWantOfMemoryIsToldAsTheDriverSaidIt) {
+  for (const CallKind kind : {CallKind::kCreateHandle, CallKind::kMap, CallKind::kSetAccess}) {
+    for (const Bytes bytes : {700_B, 8_MiB}) {
+      StateRig rig;
+      rig.alloc(4_MiB);
+      rig.model.set_faults({fail_always(kind, Native::kNotPermitted)});
+      const Result<Block> refused = rig.slow_path.serve(rig.request(bytes), nullptr);
+      ASSERT_FALSE(refused.ok()) << name_of(kind);
+      EXPECT_EQ(refused.status().native_code, static_cast<int>(Native::kNotPermitted));
+      EXPECT_EQ(stats(rig).num_emergencies, 1) << "the ladder may have helped";
+      EXPECT_EQ(stats(rig).num_ooms, 0);
+      EXPECT_EQ(rig.state.space.reserved(), 4_MiB);
+      rig.model.set_faults({});
+      EXPECT_FALSE(rig.alloc(bytes).is_null());
+      rig.validate();
+    }
+  }
+}
+
+TEST(MissFaults, AStitchThatTheDriverRefusesIsToldAsItSaid) {
+  StateRig rig(36_MiB, config_of(0));
+  scatter(rig, 6);
+  rig.model.set_faults(
+      {fail_always(CallKind::kMap, Native::kNotPermitted), fail_always(CallKind::kUnmap)});
+  const Result<Block> refused = rig.slow_path.serve(rig.request(18_MiB), nullptr);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().native_code, static_cast<int>(Native::kNotPermitted));
+  // Where a limit stands in the way too, that is what a person can change.
+  rig.state.limits.process = 36_MiB;
+  OomReport report;
+  EXPECT_EQ(rig.slow_path.serve(rig.request(30_MiB), &report).code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(report.cause, EmergencyCause::kLimitReached);
+}
+
 TEST(MissFaults, ThePartThatAStitchLacksCannotBeMapped) {
   StateRig rig(256_MiB, config_of(0));
   scatter(rig, 6);

@@ -276,6 +276,18 @@ TEST_F(PageWorkFaults, WhenNoHandleGoesBackTheFirstFailureIsTold) {
   rig_.validate();
 }
 
+TEST_F(PageWorkFaults, WhenNothingCanBeUnmappedThatIsTold) {
+  primary();
+  ASSERT_TRUE(grow({{0, 2}}).status.ok());
+  rig_.model.set_faults({Fault::fail_nth(CallKind::kUnmap, 1, Native::kInvalidValue),
+                         Fault::fail_window(CallKind::kUnmap, 2, 3, Native::kNotPermitted)});
+  const Result<Bytes> none = give_back();
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.status().native_code, static_cast<int>(Native::kInvalidValue));
+  EXPECT_EQ(*give_back(), 4_MiB);
+  rig_.validate();
+}
+
 class SegmentFaults : public PageWorkFaults {
  protected:
   void SetUp() override {
