@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SIMGPU_ABI_VERSION 4
+#define SIMGPU_ABI_VERSION 5
 
 #if defined(__GNUC__)
 #  define SIMGPU_API __attribute__((visibility("default")))
@@ -128,6 +128,14 @@ SIMGPU_API int simgpu_is_judging(void);
  * ends). */
 SIMGPU_API uint64_t simgpu_violation_count(void);
 SIMGPU_API const char* simgpu_violation_text(uint64_t index);
+
+/* ---- Faults
+ * -------------------------------------------------------------------------------------------- */
+
+/* From now on, driver calls fail as this plan says (the text form of SIMGPU_FAULTS; "" for none):
+ * it replaces the plan before, and "first=1" is the next such call of any thread. Returns 0, or
+ * leaves everything as it is and returns 1 if the text is no plan or there is no simulated GPU. */
+SIMGPU_API int simgpu_set_faults(const char* plan);
 
 /* ---- Counters and memory
  * -------------------------------------------------------------------------------------------- */

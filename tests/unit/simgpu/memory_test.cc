@@ -189,5 +189,22 @@ TEST_F(Memory, TheCountersOfThisProcessAreReadable) {
   EXPECT_THAT(std::string(text), testing::HasSubstr("\"cudaMalloc\": "));
 }
 
+TEST_F(Memory, CallsFailAsAProgramWishesFromThenOn) {
+  void* pointer = nullptr;
+  ASSERT_EQ(simgpu_set_faults("cudaMalloc:first=2"), 0);
+  EXPECT_NE(simgpu_set_faults("cudaMallok:first=1"), 0) << "and the plan before is kept";
+  EXPECT_NE(simgpu_set_faults(nullptr), 0);
+  ASSERT_CUDA(cudaMalloc(&pointer, kMiB));
+  ASSERT_CUDA(cudaFree(pointer));
+  EXPECT_EQ(cudaMalloc(&pointer, kMiB), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+  ASSERT_EQ(simgpu_set_faults("cudaMalloc:times=forever"), 0);
+  EXPECT_EQ(cudaMalloc(&pointer, kMiB), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+  ASSERT_EQ(simgpu_set_faults(""), 0);
+  ASSERT_CUDA(cudaMalloc(&pointer, kMiB));
+  EXPECT_CUDA(cudaFree(pointer));
+}
+
 }  // namespace
 }  // namespace levee::simgpu

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allocator/base/check.h"
@@ -12,6 +13,7 @@
 #include "tools/simgpu/core/activity.h"
 #include "tools/simgpu/core/block_reports.h"
 #include "tools/simgpu/core/call.h"
+#include "tools/simgpu/core/faults.h"
 #include "tools/simgpu/core/host_functions.h"
 #include "tools/simgpu/core/process.h"
 #include "tools/simgpu/core/report.h"
@@ -265,6 +267,16 @@ const char* simgpu_violation_text(uint64_t index) {
   levee::base::MutexLock lock(mutex);
   kept->push_back(new std::string(hazards[index].text));
   return kept->back()->c_str();
+}
+
+int simgpu_set_faults(const char* plan) {
+  Process* process = Process::get();
+  if (process == nullptr || plan == nullptr) return kInvalidValue;
+  std::string problem;
+  auto faults = simgpu::parse_faults(plan, &problem);
+  if (!problem.empty()) return kInvalidValue;
+  process->model().set_faults(std::move(faults));
+  return 0;
 }
 
 uint64_t simgpu_counter(const char* name) {
