@@ -1,7 +1,6 @@
 #include "allocator/core/page_miss.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "allocator/core/mutants.h"
 #include "allocator/core/rebase.h"
@@ -150,7 +149,10 @@ PageMiss::Then PageMiss::make_what_lacks() {
   if (std::min(plan_.missing, grow_units()) > room_.units) {
     return end(Attempt::exhausted(room_.cause));
   }
-  const bool grow_alone = grow_units() <= plan_.missing;
+  const bool is_behind = makes_behind();
+  const bool grow_alone =
+      grow_units() <= plan_.missing || (is_behind && may_buy_slack(grow_units()));
+  if (is_behind && !grow_alone) return Then::kNextStep;
   const GrowthPlan fill =
       grow_alone ? grow_ : plan_fill(state_.space, pool_.primary, plan_.missing);
   if (fill.empty()) return go_on_in_new_zone();
@@ -162,15 +164,12 @@ PageMiss::Then PageMiss::make_what_lacks() {
   return plan_.missing > 0 ? Then::kNextRound : Then::kNextStep;
 }
 
-// A little more memory, once, saves the stitch in every later step of this shape. Once the program
-// is settled such shapes are rare: a stitch then costs less than memory held for good.
+// A little more memory, once, saves the stitch in every later step of this shape. Not for a plan
+// that is completed behind its pages: where the whole run was within the slack it was made.
 PageMiss::Then PageMiss::buy_slack() {
   const Bytes longest = state_.space.zone(pool_.primary).runs.longest();
   const std::uint32_t deficit = longest >= span_ ? 0 : state_.space.units_for(span_ - longest);
-  if (state_.age.is_settled() || deficit == 0 || deficit > miss_.room_for(pool_).units ||
-      !fits_budget(deficit, state_.config.slack)) {
-    return Then::kNextStep;
-  }
+  if (plan_.missing > 0 || deficit == 0 || !may_buy_slack(deficit)) return Then::kNextStep;
   const GrowthPlan slack = plan_fill(state_.space, pool_.primary, deficit);
   if (slack.empty() || !create(slack).status.ok()) return Then::kNextStep;
   if (const Then then = serve_or(Then::kNextStep); then != Then::kNextStep) return then;
@@ -199,9 +198,17 @@ PageMiss::Then PageMiss::stitch() {
   // Something was tried in vain since the pages were chosen, and some of them may be taken.
   if (miss_.were_others_here()) return lose();
   const Nanos began = state_.device.now();
-  const Status stitched = pages_.stitch(guard_, pool_, std::move(plan_));
+  const Status stitched = pages_.stitch(guard_, pool_, plan_);
   state_.guard.spend(state_.device.now() - began);
   if (stitched.ok()) {
+    if (plan_.missing > 0) {
+      GrowthPlan behind;
+      behind.zone = plan_.zone;
+      behind.stretches = {FillStretch{plan_.first_unit + plan_.units, plan_.missing}};
+      behind.units = plan_.missing;
+      const PageWork::Grown grown = create(behind);
+      if (!grown.status.ok()) return after_failure(grown, behind);
+    }
     const Then then = settle();
     if (then == Then::kEnd && end_.end == Attempt::End::kExhausted && pool_.limit.value != 0) {
       end_.cause = EmergencyCause::kPoolLimitReached;
@@ -319,6 +326,21 @@ bool PageMiss::may_grow_instead() const {
   const std::uint32_t headroom = miss_.headroom_units_;
   return room >= headroom && grow_.units <= room - headroom &&
          fits_budget(grow_.units, state_.config.guard_growth);
+}
+
+// Whether what a plan lacks is made behind its pages, in their zone, and so mapped once. In the
+// primary zone, where blocks are looked for first, it is of more use: a program that still finds
+// its shape has it there, and pays for mapping it again.
+bool PageMiss::makes_behind() const {
+  return state_.age.now() > Age::kWarmUpSteps && state_.stitcher->mode() == StitchMode::kAlias &&
+         !plan_.pages.empty();
+}
+
+// Whether so much may be created to save a stitch in every later step. Once the program is settled
+// the shapes that would need it are rare: a stitch then costs less than memory held for good.
+bool PageMiss::may_buy_slack(std::uint32_t units) const {
+  return !state_.age.is_settled() && units <= miss_.room_for(pool_).units &&
+         fits_budget(units, state_.config.slack);
 }
 
 // Whether as much lives as was ever asked for: what is made now lies behind blocks that stay.

@@ -8,10 +8,10 @@
 //   plan              which free pages can be joined, and what they lack
 //   take waiting      blocks that wait for other streams, before memory grows beyond the slack
 //   grow instead      of joining, while the driver-time guard denies it (driver_guard.h)
-//   make what lacks   for the plan, or the whole run where that costs no more
+//   make what lacks   for the plan, or the whole run where that costs no more; late, only the run
 //   buy slack         a little memory that saves this stitch in every later step
 //   rebase            all pages that nothing lives on for long, side by side, once
-//   stitch            the planned pages, mapped a second time
+//   stitch            the planned pages, mapped a second time, and behind them what still lacks
 //
 // Changes nothing itself: `PageWork` calls the device, `Placer` serves. Promises: no page is made
 // beyond what the limits, the device and the budgets in `Config` allow; if the answer is
@@ -71,6 +71,8 @@ class PageMiss {
 
   bool can_stitch();
   bool may_grow_instead() const;
+  bool makes_behind() const;
+  bool may_buy_slack(std::uint32_t units) const;
   bool is_nothing_freed() const;
   std::uint32_t largest_page(bool is_first) const;
   std::uint32_t grow_units() const { return grow_.empty() ? Limits::kNoLimit : grow_.units; }

@@ -155,7 +155,7 @@ PageWork::Grown PageWork::grow_in_pages_of(PoolGuard& guard, Pool& pool, const G
   return grown;
 }
 
-Status PageWork::stitch(PoolGuard& guard, Pool& pool, StitchPlan plan) {
+Status PageWork::stitch(PoolGuard& guard, Pool& pool, StitchPlan& plan) {
   const Bytes unit = state_.space.unit();
   for (PageIndex page : plan.pages) state_.space.withhold(page);
   const auto give_up = [&](Status status) {
@@ -164,10 +164,12 @@ Status PageWork::stitch(PoolGuard& guard, Pool& pool, StitchPlan plan) {
   };
   const bool moves = state_.stitcher->unmaps_first();
   if (plan.needs_zone) {
+    const Bytes least = unit * (plan.units + plan.missing);
     const Result<ZoneIndex> zone =
-        moves ? add_zone(guard, pool, ZoneRole::kPrimary, unit * plan.units)
-              : add_zone(guard, pool, ZoneRole::kAlias, unit * plan.units, Reach::kPagesOfNow);
+        moves ? add_zone(guard, pool, ZoneRole::kPrimary, least)
+              : add_zone(guard, pool, ZoneRole::kAlias, least, Reach::kPagesOfNow);
     if (!zone.ok()) return give_up(zone.status());
+    plan.needs_zone = false;
     plan.zone = *zone;
     plan.first_unit = 0;
   }

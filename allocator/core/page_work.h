@@ -38,8 +38,9 @@ class PageWork {
   };
   /// Creates the plan's pages and maps them.
   Grown grow(PoolGuard& guard, Pool& pool, const GrowthPlan& plan);
-  /// Maps the plan's pages side by side. `zone` is where, if the plan wants a fresh one.
-  Status stitch(PoolGuard& guard, Pool& pool, StitchPlan plan);
+  /// Maps the plan's pages side by side; `plan` then says where. A fresh zone, if it wants one, has
+  /// addresses for what the plan lacks as well.
+  Status stitch(PoolGuard& guard, Pool& pool, StitchPlan& plan);
   /// Maps the pages, in order, into a fresh zone that becomes the pool's primary.
   Status rebase(PoolGuard& guard, Pool& pool, const std::vector<PageIndex>& order);
   /// Maps pages that the pool's primary zone does not hold behind its end.

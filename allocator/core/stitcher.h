@@ -29,7 +29,7 @@ struct StitchPlan {
   std::uint32_t first_unit = 0;
   std::vector<PageIndex> pages;  ///< in the order they are mapped
   std::uint32_t units = 0;       ///< of all pages together
-  std::uint32_t missing = 0;     ///< units that have to be created before this plan can be made
+  std::uint32_t missing = 0;     ///< units to be created: before this is done, or behind it
 };
 
 /// What a stitch may draw on and where it may go.

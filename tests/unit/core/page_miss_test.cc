@@ -89,6 +89,140 @@ TEST(PageMiss, WithoutStitchingItGrows) {
   EXPECT_EQ(rig.state.space.reserved(), 20_MiB);
 }
 
+// Nine pages are free in three places, and a request needs eleven in one.
+class ShortOfPages : public testing::Test {
+ protected:
+  static constexpr int kLate = Age::kWarmUpSteps + 1;
+  explicit ShortOfPages(double slack = 0) : rig_(256_MiB, config(slack)) {
+    for (int i = 0; i < 6; ++i) blocks_.push_back(rig_.alloc(6_MiB));
+    for (std::size_t i : {0U, 2U, 4U}) rig_.free(blocks_[i]);
+    mapped_before_ = rig_.calls(CallKind::kMap);
+  }
+  static Config config(double slack) {
+    Config made;
+    made.slack = slack;
+    made.rebase = false;
+    return made;
+  }
+  void after_steps(int count) {
+    for (int i = 0; i < count; ++i) rig_.state.age.begin_step();
+  }
+  std::uint64_t mapped() const { return rig_.calls(CallKind::kMap) - mapped_before_; }
+  const Stats& stats() { return rig_.state.counters.stats(); }
+
+  StateRig rig_;
+  std::vector<DeviceAddr> blocks_;
+  std::uint64_t mapped_before_ = 0;
+};
+
+TEST_F(ShortOfPages, LateWhatAStitchLacksIsMadeBehindItAndMappedOnce) {
+  after_steps(kLate);
+  rig_.alloc(22_MiB);
+  EXPECT_EQ(rig_.state.space.reserved(), 40_MiB);
+  EXPECT_EQ(stats().num_stitches, 1);
+  EXPECT_EQ(stats().num_stitched_pages, 9);
+  EXPECT_EQ(mapped(), 9U + 2U);
+  rig_.validate();
+}
+
+TEST_F(ShortOfPages, EarlyItIsMadeInThePrimaryZone) {
+  after_steps(kLate - 1);
+  rig_.alloc(22_MiB);
+  EXPECT_EQ(rig_.state.space.reserved(), 40_MiB);
+  EXPECT_EQ(stats().num_stitched_pages, 11);
+  EXPECT_EQ(mapped(), 2U + 11U);
+  const Zone& primary = rig_.state.space.zone(rig_.state.pools.default_pool().primary);
+  EXPECT_EQ(primary.slots.size(), 20U);
+  rig_.validate();
+}
+
+TEST_F(ShortOfPages, WherePagesAreMovedWhatLacksIsMadeFirst) {
+  Config moves = config(0);
+  moves.stitch = StitchMode::kMove;
+  StateRig rig(256_MiB, moves);
+  std::vector<DeviceAddr> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(rig.alloc(6_MiB));
+  for (std::size_t i : {0U, 2U, 4U}) rig.free(blocks[i]);
+  for (int i = 0; i < kLate; ++i) rig.state.age.begin_step();
+  rig.alloc(22_MiB);
+  EXPECT_EQ(rig.state.space.reserved(), 40_MiB);
+  const Zone& primary = rig.state.space.zone(rig.state.pools.default_pool().primary);
+  ASSERT_EQ(primary.slots.size(), 29U);
+  EXPECT_EQ(primary.slots[18], PageIndex{18}) << "the last two made, then the nine moved";
+  rig.validate();
+}
+
+TEST_F(ShortOfPages, WhatWasMadeBehindAStitchIsExtendedAsAnyOther) {
+  after_steps(kLate);
+  rig_.free(rig_.alloc(22_MiB));
+  rig_.free(blocks_[1]);
+  rig_.alloc(28_MiB);
+  EXPECT_EQ(rig_.state.space.reserved(), 40_MiB);
+  EXPECT_EQ(stats().num_stitched_pages, 9 + 3);
+  rig_.validate();
+}
+
+TEST_F(ShortOfPages, WhatTheDeviceRefusesBehindAStitchIsAnEmergencyThatIsServed) {
+  after_steps(kLate);
+  rig_.model.set_faults({device::sim::Fault::fail_nth(CallKind::kCreateHandle, 1)});
+  rig_.alloc(22_MiB);
+  EXPECT_EQ(stats().num_emergencies, 1);
+  rig_.validate();
+}
+
+TEST_F(ShortOfPages, WhatCannotBeMappedBehindAStitchIsAnEmergencyThatIsServed) {
+  after_steps(kLate);
+  rig_.model.set_faults({device::sim::Fault::fail_nth(CallKind::kMap, 10)});
+  rig_.alloc(22_MiB);
+  EXPECT_EQ(stats().num_emergencies, 1);
+  rig_.validate();
+}
+
+// The pages are on offer while what lacks is made, and whoever comes first has them.
+TEST_F(ShortOfPages, PagesThatOthersTakeMeanwhileAreMadeAnew) {
+  after_steps(kLate);
+  bool is_taken = false;
+  rig_.device.hear_create_handle = [&] {
+    if (std::exchange(is_taken, true)) return;
+    PoolGuard guard(rig_.state);
+    EXPECT_EQ(rig_.placer.serve(rig_.request(4_MiB)).outcome, Placer::Outcome::kServed);
+  };
+  rig_.alloc(22_MiB);
+  EXPECT_TRUE(is_taken);
+  EXPECT_EQ(stats().num_emergencies, 0);
+  EXPECT_EQ(rig_.state.space.reserved(), 44_MiB);
+  rig_.validate();
+}
+
+class ShortOfPagesWithSlack : public ShortOfPages {
+ protected:
+  ShortOfPagesWithSlack() : ShortOfPages(0.5) {}
+};
+
+TEST_F(ShortOfPagesWithSlack, TheWholeRunIsMadeWhereTheSlackPaysForIt) {
+  after_steps(kLate);
+  rig_.state.age.pass_bytes((36_MiB).value, (36_MiB).value);  // live bytes have just grown
+  rig_.alloc(22_MiB);
+  EXPECT_EQ(stats().num_stitches, 0);
+  EXPECT_EQ(rig_.state.space.reserved(), 58_MiB);
+}
+
+TEST_F(ShortOfPagesWithSlack, NotInAProgramThatIsSettled) {
+  after_steps(kLate);
+  rig_.alloc(22_MiB);
+  EXPECT_EQ(stats().num_stitches, 1);
+  EXPECT_EQ(rig_.state.space.reserved(), 40_MiB);
+}
+
+TEST_F(ShortOfPagesWithSlack, NorWhereTheLimitIsNearer) {
+  after_steps(kLate);
+  rig_.state.age.pass_bytes((36_MiB).value, (36_MiB).value);
+  rig_.state.limits.process = 56_MiB;
+  rig_.alloc(22_MiB);
+  EXPECT_EQ(stats().num_stitches, 1);
+  EXPECT_EQ(rig_.state.space.reserved(), 40_MiB);
+}
+
 // Pages free in pairs between blocks that stay, and a request that only a stitch or growth serves.
 class GuardTest : public testing::Test {
  protected:

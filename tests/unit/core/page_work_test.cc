@@ -95,6 +95,24 @@ TEST_F(PageWorkTest, AStitchMapsPagesAgainSideBySide) {
   rig_.validate();
 }
 
+TEST_F(PageWorkTest, AStitchSaysWhereItIsAndKeepsAddressesForWhatItLacks) {
+  const ZoneIndex zone = primary();
+  ASSERT_TRUE(grow(plan_of(zone, 0, 3)).status.ok());
+  StitchPlan plan;
+  plan.needs_zone = true;
+  plan.pages = {PageIndex{2}, PageIndex{0}};
+  plan.units = 2;
+  plan.missing = 40;
+  ASSERT_TRUE(
+      rig_.locked([&](PoolGuard& guard) { return rig_.pages.stitch(guard, pool(), plan); }).ok());
+  ASSERT_EQ(pool().others.size(), 1U);
+  EXPECT_FALSE(plan.needs_zone);
+  EXPECT_EQ(plan.zone, pool().others[0]);
+  EXPECT_EQ(plan.first_unit, 0U);
+  EXPECT_EQ(rig_.state.space.zone(plan.zone).range_bytes, 84_MiB);
+  rig_.validate();
+}
+
 TEST_F(PageWorkTest, ARebaseIsAllOrNothing) {
   const ZoneIndex zone = primary();
   ASSERT_TRUE(grow(plan_of(zone, 0, 4)).status.ok());
