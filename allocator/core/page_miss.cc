@@ -330,10 +330,11 @@ bool PageMiss::may_grow_instead() const {
 
 // Whether what a plan lacks is made behind its pages, in their zone, and so mapped once. In the
 // primary zone, where blocks are looked for first, it is of more use: a program that still finds
-// its shape has it there, and pays for mapping it again.
+// its shape has it there, and pays for mapping it again; so has one of several streams, whose pages
+// near the bottom are the ones that need no wait.
 bool PageMiss::makes_behind() const {
   return state_.age.now() > Age::kWarmUpSteps && state_.stitcher->mode() == StitchMode::kAlias &&
-         !plan_.pages.empty();
+         !plan_.pages.empty() && !state_.streams.has_several();
 }
 
 // Whether so much may be created to save a stitch in every later step. Once the program is settled

@@ -136,6 +136,19 @@ TEST_F(ShortOfPages, EarlyItIsMadeInThePrimaryZone) {
   rig_.validate();
 }
 
+TEST_F(ShortOfPages, WithSeveralStreamsItIsMadeThereLateToo) {
+  after_steps(kLate);
+  rig_.free(rig_.alloc(6_MiB, rig_.stream()));
+  const auto primary_pages = [&] {
+    return rig_.state.space.zone(rig_.state.pools.default_pool().primary).slots.size();
+  };
+  const std::size_t before = primary_pages();
+  rig_.alloc(22_MiB);
+  EXPECT_EQ(stats().num_stitches, 1);
+  EXPECT_GT(primary_pages(), before);
+  rig_.validate();
+}
+
 TEST_F(ShortOfPages, WherePagesAreMovedWhatLacksIsMadeFirst) {
   Config moves = config(0);
   moves.stitch = StitchMode::kMove;
