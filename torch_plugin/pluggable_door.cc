@@ -1,6 +1,5 @@
 #include "torch_plugin/pluggable_door.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,17 +19,7 @@ using PoolPair = std::pair<unsigned long long, unsigned long long>;
 std::atomic<bool> g_typed_errors{false};
 std::atomic<int> g_device_count{0};
 
-/// The driver's own refusal must not surface at the next unrelated CUDA call. Found by name: this
-/// library links no CUDA runtime, PyTorch brings its own.
-void clear_cuda_error() noexcept {
-  using GetLastError = cudaError_t (*)();
-  static const auto get_last_error =
-      reinterpret_cast<GetLastError>(dlsym(RTLD_DEFAULT, "cudaGetLastError"));
-  if (get_last_error != nullptr) static_cast<void>(get_last_error());
-}
-
 [[noreturn]] void fail(int code) {
-  clear_cuda_error();
   const bool is_typed = g_typed_errors.load(std::memory_order_relaxed);
   if (code == LEVEE_OUT_OF_MEMORY) {
     levee::torch_plugin::throw_out_of_memory(levee_last_error(), is_typed);

@@ -335,8 +335,6 @@ void TorchAllocator::throw_out_of_memory(levee::Allocator& allocator, const OomR
     observer(device.index(), report.requested_bytes.value, most.value,
              report.device_free_bytes.value);
   }
-  // The driver's own refusal must not surface at the next unrelated CUDA call.
-  static_cast<void>(cudaGetLastError());
   TORCH_CHECK_WITH(OutOfMemoryError, false, runtime_.explain(report, allocator.device()));
 }
 
@@ -345,13 +343,15 @@ void TorchAllocator::throw_failure(Status status, const char* call) {
     TORCH_CHECK(false, "levee: ", call,
                 " in a forked child of a process that uses CUDA: start it with the 'spawn' method");
   }
+  const auto native = static_cast<cudaError_t>(status.native_code);
+  const std::string said = native == cudaSuccess
+                               ? std::string()
+                               : c10::str(": CUDA said ", cudaGetErrorName(native), " (",
+                                          cudaGetErrorString(native), ")");
   TORCH_CHECK_NOT_IMPLEMENTED(status.code != StatusCode::kUnsupported, "levee: ", call,
-                              " is not supported by this device, driver or mode");
-  const char* native = status.native_code != 0
-                           ? cudaGetErrorString(static_cast<cudaError_t>(status.native_code))
-                           : "";
-  TORCH_CHECK(false, "levee: ", call, " failed: ", name_of(status.code),
-              *native != '\0' ? ": " : "", native);
+                              " is not supported by this device, driver or mode", said);
+  TORCH_CHECK(false, "levee: ", call, " failed",
+              said.empty() ? c10::str(": ", name_of(status.code)) : said);
 }
 
 }  // namespace levee::torch_plugin
