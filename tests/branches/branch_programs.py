@@ -1,5 +1,8 @@
 """Builds a folder of the library with a switch in each of its error branches, and the folder's test programs over it.
 
+The tests of the Python package run over a copy of it in which the modules that hold the folder's objects are linked
+from those with switches.
+
 Sources are copied to <build>/branches/<folder> and compiled with the command lines of the build, at -O1; each test
 program is linked once more, with those objects in front of the library that holds their originals, so that the linker
 never looks at the originals. Sites with which a file does not compile are found and left out.
@@ -34,6 +37,13 @@ class Program:
     libraries_of: str = ""
 
 
+@dataclasses.dataclass
+class PythonTests:
+    """A file of Python tests, run as a whole: most start their programs once for all of their tests."""
+
+    name: str
+
+
 class Folder:
     def __init__(self, build, folder, jobs):
         self.build = build
@@ -65,6 +75,7 @@ class Folder:
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             kept = list(pool.map(lambda item: self._compile_file(*item), files))
             own = list(pool.map(self._compile_own, ("switch.cc", "listener.cc")))
+        self.switch = own[0]
         self.objects = own
         for (source, sites), (good, obj) in zip(files, kept):
             self.objects.append(obj)
@@ -113,6 +124,7 @@ class Folder:
             *compiler,
             "-std=c++20",
             "-O1",
+            "-fPIC",
             f"-I{ROOT}",
             "-c",
             str(HERE / name),
@@ -132,10 +144,39 @@ class Folder:
         if program.libraries_of:
             more = self._link_command(program.libraries_of)
             words += [word for word in more if re.search(r"\.a$|\.so\b|^-l", word)]
+        self._link(words)
+        return out
+
+    def package(self):
+        """The folder to have on PYTHONPATH for a Python package with switches in its modules."""
+        own = self.work / "python" / "levee"
+        shutil.rmtree(own, ignore_errors=True)
+        own.mkdir(parents=True)
+        with_switches = {obj.name: str(obj) for obj in self.objects}
+        for entry in sorted((self.build / "python" / "levee").iterdir()):
+            out = own / entry.name
+            if entry.is_symlink() or entry.suffix != ".so":
+                out.symlink_to(entry.resolve())
+                continue
+            words = self._link_command(str(entry.relative_to(self.build)))
+            originals = [w for w in words if ".dir/" in w and pathlib.Path(w).name in with_switches]
+            words = [
+                with_switches[pathlib.Path(word).name] if word in originals else word
+                for word in words
+            ]
+            if not originals:
+                out.symlink_to(entry.resolve())
+                continue
+            at = words.index("-o")
+            words[at + 1] = str(out)
+            words.insert(at, str(self.switch))
+            self._link(words)
+        return own.parent
+
+    def _link(self, words):
         done = subprocess.run(words, cwd=self.build, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr[-3000:])
-        return out
 
     def _link_command(self, name):
         asked = subprocess.run(

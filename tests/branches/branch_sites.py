@@ -3,7 +3,8 @@
 A branch is an `if`, or the condition of a `?:`, that speaks of a failure (`!x.ok()`, a null pointer, a status code), or
 an `if` that leaves its function with one (`return std::nullopt`, `return fail(...)`). It is broken in two ways, and
 what it does about the failure in a third; a line of an invariant, which is a LEVEE_CHECK in a function called
-`validate` or in a file of that name, in a fourth:
+`validate` or in a file of that name, in a fourth. What PyTorch's macros (TORCH_CHECK, C10_CUDA_CHECK) and `require`
+throw about are branches too:
 
     ignored   the condition is evaluated and then false: a failure goes by unseen
     always    the condition is evaluated and then true: shows that the way without a failure is tested
@@ -40,6 +41,9 @@ STATEMENT = re.compile(
     r");[ \t]*(?://.*)?$",
     re.M,
 )
+# What throws unless its condition holds, and what throws unless the status it gets is good.
+CONDITION_THROWS = re.compile(r"\bTORCH_CHECK\w*\((?:\w+Error, )?")
+STATUS_THROWS = re.compile(r"(?<!void )\b(?:C10_CUDA_CHECK|require)\(")
 NOT_DROPPED = re.compile(
     r"(return|const|auto|LEVEE_\w+|if|for|while|break|continue|else|delete|std::u?int)\b"
 )
@@ -91,6 +95,15 @@ def matching(text, at, opening, closing):
     raise ValueError("no closing bracket")
 
 
+def argument_end(text, at):
+    """The place behind the argument that begins at `at`, where its comma or the closing bracket stands."""
+    i = at
+    while text[i] not in ",)":
+        closing = {"(": ")", "{": "}", "[": "]"}.get(text[i])
+        i = matching(text, i, text[i], closing) if closing else i + 1
+    return i
+
+
 def body_after(text, at):
     """From where to where the statement goes that begins at or behind `at`, attributes aside."""
     begin = re.compile(r"\s*(?:\[\[\w+\]\]\s*)?").match(text, at).end()
@@ -137,6 +150,7 @@ class Finder:
         self._find_ifs()
         self._find_questions()
         self._find_checks()
+        self._find_throws()
         self.sites.sort(key=lambda site: site.begin)
 
     def _add(self, begin, end, before, after, kinds, what):
@@ -228,6 +242,26 @@ class Finder:
                     ("unchecked",),
                     text[match.start(1) : behind],
                 )
+
+    def _find_throws(self):
+        """Conditions and statuses that throw in a function of their own."""
+        for match in CONDITION_THROWS.finditer(self.text):
+            end = argument_end(self.text, match.end())
+            condition = self.text[match.end() : end]
+            if condition != "false":
+                before = "!::levee_branches::holds(@, !static_cast<bool>("
+                kinds = ("ignored", "always")
+                self._add(match.end(), end, before, "))", kinds, f"not ({condition})")
+        for match in STATUS_THROWS.finditer(self.text):
+            end = argument_end(self.text, match.end())
+            self._add(
+                match.end(),
+                end,
+                "::levee_branches::unseen(@, ",
+                ")",
+                ("ignored",),
+                self.text[match.start() : end] + ")",
+            )
 
     def _find_questions(self):
         for match in re.finditer(r"(?<=[\w)\]])\s\?\s", self.text):

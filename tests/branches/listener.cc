@@ -1,5 +1,5 @@
 // After each test case of a program: its name, its time in milliseconds and the mutants that it
-// reached, as a line of the file that LEVEE_BRANCHES_LOG names. What was reached outside of all
+// reached, as a line of the file that BRANCHES_LOG names. What was reached outside of all
 // cases (the set-up of a suite) is a line for the cases of the suite together.
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ class Listener final : public testing::EmptyTestEventListener {
 };
 
 const bool is_listening = [] {
-  const char* path = std::getenv("LEVEE_BRANCHES_LOG");
+  const char* path = std::getenv("BRANCHES_LOG");
   if (path == nullptr) return false;
   testing::UnitTest::GetInstance()->listeners().Append(new Listener(path));
   return true;

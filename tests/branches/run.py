@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 
-from branch_programs import HERE, ROOT, Folder, Program
+from branch_programs import HERE, ROOT, Folder, Program, PythonTests
 
 SIMGPU = ["tools/simgpu/run", "--gpu", "8GiB,count=2", "--judge", "count", "--"]
 ONE_SIMGPU = ["tools/simgpu/run", "--gpu", "4GiB", "--judge", "count", "--"]
@@ -67,6 +67,21 @@ PROGRAMS = {
         Program("tests/abi/c_api_breaker_test", prefix=ONE_SIMGPU, libraries_of=WITH_RUNTIME),
         Program("tests/abi/c_api_calls_test", prefix=SIMGPU, libraries_of=WITH_RUNTIME),
         Program("tests/abi/c_api_lost_test", prefix=ONE_SIMGPU, libraries_of=WITH_RUNTIME),
+    ],
+    "torch_plugin": [
+        PythonTests("tests/torch/test_main_door.py"),
+        PythonTests("tests/torch/test_devices.py"),
+        PythonTests("tests/torch/test_plain_door.py"),
+        PythonTests("tests/torch/test_driver_faults.py"),
+        PythonTests("tests/torch/test_phases.py"),
+    ],
+    "torch_plugin/bindings": [
+        PythonTests("tests/view/test_columns.py"),
+        PythonTests("tests/view/test_commands.py"),
+        PythonTests("tests/torch/test_main_door.py"),
+        PythonTests("tests/torch/test_command_line.py"),
+        PythonTests("tests/replay/test_replay.py"),
+        PythonTests("tests/replay/test_hostile_inputs.py"),
     ],
     "bench/replay/generators": [
         Program("tests/unit/replay/replay_test"),
@@ -112,7 +127,13 @@ class Suite:
         self.environment = dict(
             os.environ, SIMGPU_LIB=str(folder.build / "simgpu/lib"), SIMGPU_QUIET="1"
         )
-        self.programs = [(program, folder.link(program)) for program in PROGRAMS[folder.folder]]
+        programs = PROGRAMS[folder.folder]
+        if any(isinstance(program, PythonTests) for program in programs):
+            self.environment["PYTHONPATH"] = str(folder.package())
+        self.programs = [
+            (program, None if isinstance(program, PythonTests) else folder.link(program))
+            for program in programs
+        ]
         self.cases_of = collections.defaultdict(list)  # by number of the mutant
 
     def record(self):
@@ -121,11 +142,15 @@ class Suite:
             marks = self.work / "marks"
             log.write_text("")
             marks.write_bytes(bytes((1 << 14) + 1))
-            done = self._run(
-                index, program.select, 600, LEVEE_BRANCHES_LOG=log, LEVEE_BRANCHES_REACHED=marks
-            )
+            began = time.monotonic()
+            done = self._run(index, "*", 600, BRANCHES_LOG=log, BRANCHES_REACHED=marks)
             if done != 0:
                 raise RuntimeError(f"{program.name} fails with nothing broken")
+            if isinstance(program, PythonTests):
+                case = Case(index, program.name, time.monotonic() - began)
+                for number, is_reached in enumerate(marks.read_bytes()):
+                    if is_reached:
+                        self.cases_of[number].append(case)
             for line in log.read_text().splitlines():
                 name, milliseconds, *numbers = line.split()
                 case = Case(index, name, int(milliseconds) / 1000)
@@ -140,7 +165,7 @@ class Suite:
             program = batch[0].program
             limit = LEAST_SECONDS + MOST_TIMES_SLOWER * sum(case.seconds for case in batch)
             names = ":".join(case.name for case in batch)
-            code = self._run(program, names, limit, LEVEE_BRANCHES_BROKEN=mutant.number)
+            code = self._run(program, names, limit, BRANCHES_BROKEN=mutant.number)
             if code != 0:
                 return self.programs[program][0].name + (" (time)" if code is None else "")
         return ""
@@ -148,17 +173,20 @@ class Suite:
     def _run(self, index, select, seconds, **environment):
         """The exit status, or None after that time."""
         program, executable = self.programs[index]
-        words = [
-            *program.prefix,
-            str(executable),
-            *program.arguments,
-            "--gtest_fail_fast",
-            "--gtest_brief=1",
-        ]
-        # The names of all cases of a program may be more than a command line holds.
-        flags = self.work / f"flags{threading.get_ident()}"
-        flags.write_text("--gtest_filter=" + select)
-        words.append(f"--gtest_flagfile={flags}")
+        if executable is None:
+            words = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", program.name]
+        else:
+            # The names of all cases of a program may be more than a command line holds.
+            flags = self.work / f"flags{threading.get_ident()}"
+            flags.write_text("--gtest_filter=" + (program.select if select == "*" else select))
+            words = [
+                *program.prefix,
+                str(executable),
+                *program.arguments,
+                "--gtest_fail_fast",
+                "--gtest_brief=1",
+                f"--gtest_flagfile={flags}",
+            ]
         child = subprocess.Popen(
             words,
             cwd=ROOT,
@@ -294,8 +322,13 @@ def main():
     parser.add_argument("--targets", action="store_true", help="only name what must be built")
     arguments = parser.parse_args()
     if arguments.targets:
-        needed = {pathlib.Path(p.name).name for programs in PROGRAMS.values() for p in programs}
-        print(*sorted(needed), "simgpu_all")
+        needed = {
+            pathlib.Path(program.name).name
+            for programs in PROGRAMS.values()
+            for program in programs
+            if isinstance(program, Program)
+        }
+        print(*sorted(needed), "simgpu_all", "levee_package", "make_trace")
         return 0
     folders = arguments.folders or list(PROGRAMS)
     if unknown := [name for name in folders if name not in PROGRAMS]:

@@ -1,5 +1,5 @@
 // Which mutant is on, and what was reached: in a file that processes share if
-// LEVEE_BRANCHES_REACHED names one, so that the child of a death test counts too.
+// BRANCHES_REACHED names one, so that the child of a death test counts too.
 #include "tests/branches/switch.h"
 
 #include <fcntl.h>
@@ -22,9 +22,9 @@ std::atomic<unsigned char>* reached = own_marks;
 namespace {
 // Before the constructors of any other static object, which may run through the library.
 [[gnu::constructor(101)]] void read_environment() {
-  if (const char* number = std::getenv("LEVEE_BRANCHES_BROKEN"); number != nullptr)
+  if (const char* number = std::getenv("BRANCHES_BROKEN"); number != nullptr)
     broken = std::atoi(number);
-  const char* path = std::getenv("LEVEE_BRANCHES_REACHED");
+  const char* path = std::getenv("BRANCHES_REACHED");
   if (path == nullptr) return;
   const int file = ::open(path, O_RDWR);
   if (file < 0) std::abort();

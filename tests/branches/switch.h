@@ -1,7 +1,8 @@
 // The switch in each error branch of a library that is built to have its branches broken one at a
 // time (tests/branches/run.py); included before everything else by the compiler's command line.
 //
-// Which mutant is on, if any, is read once from the environment. What a switch says while none is
+// Which mutant is on, if any, is read once from the environment, from variables that tests of the
+// Python package leave there, as they do not those of levee. What a switch says while none is
 // on is what the source says. Each notes that it was asked in a way in which its mutant would have
 // changed the answer. Any thread may ask; cost: two loads, and a store the first time.
 #pragma once
@@ -27,6 +28,21 @@ inline bool holds(int number, bool condition) noexcept {
   const int makes_a_difference = condition ? number : number + 1;
   note(makes_a_difference);
   return condition != (makes_a_difference == broken);
+}
+
+/// A status that throws unless it is good, which its default is; the mutant does not see that it is
+/// not.
+template <typename Status>
+Status unseen(int number, Status status) noexcept {
+  bool is_good = false;
+  if constexpr (requires { status.ok(); }) {
+    is_good = status.ok();
+  } else {
+    is_good = status == Status{};
+  }
+  if (is_good) return status;
+  note(number);
+  return number == broken ? Status{} : status;
 }
 
 /// Whether a statement is executed.

@@ -42,3 +42,24 @@ def test_segments_can_be_shared_by_ipc(tmp_path: Path) -> None:
     # The sum is a kernel's, and those compute nothing on the simulated GPU.
     assert said["answer"] == [499500.0 if has_gpu() else 0.0, 999.0, [1000], "levee"]
     assert said["has_stack"] == [True, False], "taken with the history's lock held"
+
+
+# A tensor whose memory was taken away behind its back, and whose segment has gone since.
+GONE = """
+import levee
+levee.install(backing="segments")
+import torch
+tensors = [torch.empty(30 << 20, dtype=torch.uint8, device=f"cuda:{n}") for n in (0, 1)]
+torch.cuda.caching_allocator_delete(tensors[0].data_ptr())
+torch.cuda.empty_cache()
+try:
+    tensors[0].record_stream(torch.cuda.Stream())
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_memory_that_is_gone_has_no_streams(run) -> None:
+    ran = run(GONE, gpu="4GiB,count=2").ok()
+    assert "record_stream of memory that levee does not hold" in ran.out, ran.err
+    assert "which levee never handed out; ignored" in ran.err

@@ -139,6 +139,9 @@ def check_the_memory_fraction_holds():
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     raises(ValueError, lambda: torch.cuda.set_per_process_memory_fraction(1.5))
+    for fraction in (-0.5, 1.5):
+        error = raises(RuntimeError, lambda: torch._C._cuda_setMemoryFraction(fraction, 0))
+        assert "invalid fraction" in str(error), error
     torch.empty(total // 2, dtype=torch.uint8, device="cuda")
 
 
@@ -229,6 +232,23 @@ def check_raw_memory_as_extensions_ask_for_it():
     torch.cuda.caching_allocator_delete(pointer)
     error = raises(RuntimeError, lambda: torch.cuda.caching_allocator_delete(12345 << 20))
     assert "levee" in str(error) and "pointer" in str(error), error
+
+
+def check_raw_memory_of_no_bytes_is_none():
+    before = live()
+    assert torch.cuda.caching_allocator_alloc(0) == 0
+    torch.cuda.caching_allocator_delete(0)
+    assert live() == before
+
+
+def check_devices_that_are_not_there_are_refused_as_pytorch_does():
+    for device in (-1, 7):
+        for call in (
+            lambda device=device: torch._C._cuda_memoryStats(device),
+            lambda device=device: torch._C._cuda_getCheckpointState(device, (0, 1)),
+        ):
+            text = str(raises(RuntimeError, call))
+            assert f"Allocator not initialized for device {device}" in text, text
 
 
 def check_accelerator_calls_reach_levee():
@@ -358,6 +378,43 @@ def replay(snapshot) -> None:
             alive.pop(address, None)
         for start, length in alive.items():
             assert covered(start, start + length), (entry, hex(start), length)
+
+
+def check_the_history_takes_the_stacks_that_were_asked_for():
+    def is_told(entry):
+        return any(
+            "check_the_history_takes" in frame["name"] for frame in entry.get("frames") or []
+        )
+
+    for context, live, alloc, free in (
+        ("all", True, True, True),
+        ("alloc", True, True, False),
+        ("state", True, False, False),
+        (None, False, False, False),
+    ):
+        torch.cuda.memory._record_memory_history(context=context, max_entries=1000)
+        try:
+            kept = torch.empty(3 * MiB, dtype=torch.uint8, device="cuda")
+            gone = torch.empty(5 * MiB, dtype=torch.uint8, device="cuda")
+            del gone
+            raises(RuntimeError, lambda: torch.cuda.caching_allocator_delete(12345 << 20))
+            snapshot = torch.cuda.memory._snapshot()
+        finally:
+            torch.cuda.memory._record_memory_history(enabled=None)
+        (block,) = (
+            block
+            for segment in snapshot["segments"]
+            for block in segment["blocks"]
+            if block["address"] == kept.data_ptr()
+        )
+        by_action = {}
+        for entry in snapshot["device_traces"][0]:
+            by_action.setdefault(entry["action"], []).append(entry)
+        assert is_told(block) == live, context
+        assert [is_told(entry) for entry in by_action["alloc"]] == [alloc] * 2, context
+        assert [is_told(entry) for entry in by_action["free_requested"]] == [free], context
+        assert len(by_action["free_completed"]) == 1, context
+        del kept
 
 
 def check_metadata_and_annotations_reach_the_history():
@@ -598,15 +655,54 @@ def check_memory_of_pages_is_not_shared_by_ipc_and_says_so():
     tensor = torch.empty(1000, device="cuda")
     error = raises(RuntimeError, lambda: tensor.untyped_storage()._share_cuda_())
     assert "LEVEE_BACKING=segments" in str(error), error
+    torch._C._cuda_cudaCachingAllocator_enable(False)
+    try:
+        foreign = torch.empty(1000, device="cuda")
+    finally:
+        torch._C._cuda_cudaCachingAllocator_enable(True)
+    error = raises(RuntimeError, lambda: foreign.untyped_storage()._share_cuda_())
+    assert "is no memory that levee handed out" in str(error), error
+    given_back = torch.empty(5 * MiB, dtype=torch.uint8, device="cuda")
+    torch.cuda.caching_allocator_delete(given_back.data_ptr())
+    error = raises(RuntimeError, lambda: given_back.untyped_storage()._share_cuda_())
+    assert "is in no live block" in str(error), error
+    error = raises(RuntimeError, lambda: given_back.record_stream(torch.cuda.Stream()))
+    assert "record_stream" in str(error), error
+
+
+def check_ipc_handles_of_others_and_broken_ones_are_refused():
+    def opened(handle):
+        return torch.UntypedStorage._new_shared_cuda(0, handle, 100, 0, b"", 0, b"", False)
+
+    error = raises(RuntimeError, lambda: opened(b"x" * 76))
+    assert "was not made by levee" in str(error), error
+    error = raises(RuntimeError, lambda: opened(b"levee-ipc-1:" + b"x" * 64))
+    assert "CUDA error" in str(error), error
+    torch.zeros(5, device="cuda").add_(1)
+
+
+def check_pool_calls_that_name_no_pool_are_refused():
+    device = torch.cuda.current_device()
+    for name, call in (
+        (
+            "beginAllocateToPool",
+            lambda: torch._C._cuda_beginAllocateCurrentThreadToPool(device, (0, 0)),
+        ),
+        ("endAllocateToPool", lambda: torch._C._cuda_endAllocateToPool(device, (0, 987654))),
+        ("releasePool", lambda: torch._C._cuda_releasePool(device, (0, 987654))),
+    ):
+        assert name in str(raises(RuntimeError, call))
 
 
 def check_caching_can_be_switched_off_and_on():
     torch._C._cuda_cudaCachingAllocator_enable(False)
     try:
-        before = live()
+        before, free = live(), torch.cuda.mem_get_info()[0]
         tensor = torch.empty(20 * MiB, dtype=torch.uint8, device="cuda")
         assert live() == before, "uncached memory is not levee's"
+        assert torch.cuda.mem_get_info()[0] <= free - 20 * MiB
         del tensor
+        assert torch.cuda.mem_get_info()[0] == free
     finally:
         torch._C._cuda_cudaCachingAllocator_enable(True)
 

@@ -62,6 +62,17 @@ def check_side_streams_are_waited_for():
         tensor.record_stream(side)
         del tensor
     torch.empty(0, device="cuda").record_stream(side)
+    torch.cuda.synchronize()
+    tensor = torch.empty(64 * MiB, dtype=torch.uint8, device="cuda")
+    allocated = levee.stats()["allocated_bytes.all.current"]
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(2_000_000_000)
+    tensor.record_stream(side)
+    del tensor
+    stats = levee.stats()
+    assert stats["allocated_bytes.all.current"] == allocated - 64 * MiB
+    assert stats["active_bytes.all.current"] >= allocated
+    torch.cuda.synchronize()
 
 
 def check_the_cache_is_emptied():
@@ -70,6 +81,25 @@ def check_the_cache_is_emptied():
     reserved = levee.stats()["reserved_bytes.all.current"]
     torch.cuda.empty_cache()
     assert levee.stats()["reserved_bytes.all.current"] <= reserved - 250 * MiB
+
+
+def check_what_levee_refuses_is_an_error_of_pytorch():
+    device = torch.cuda.current_device()
+    calls = [
+        lambda: torch._C._cuda_setMemoryFraction(1.5, device),
+        lambda: torch._C._cuda_beginAllocateCurrentThreadToPool(device, (0, 0)),
+        lambda: torch._C._cuda_endAllocateToPool(device, (0, 987654)),
+        lambda: torch._C._cuda_releasePool(device, (0, 987654)),
+    ]
+    for call in calls:
+        assert "levee: " in str(raises(RuntimeError, call))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = torch.zeros(1000, device="cuda") + 1
+        assert "levee: " in str(raises(RuntimeError, torch.cuda.empty_cache))
+    graph.replay()
+    torch.cuda.synchronize()
+    del graph, out
 
 
 def check_the_memory_fraction_holds():
