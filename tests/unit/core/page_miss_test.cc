@@ -183,6 +183,15 @@ TEST_F(ShortOfPages, WhatTheDeviceRefusesBehindAStitchIsAnEmergencyThatIsServed)
   rig_.validate();
 }
 
+TEST_F(ShortOfPages, ADeviceThatIsLostBehindAStitchIsNoEmergency) {
+  after_steps(kLate);
+  rig_.model.set_faults(
+      {device::sim::Fault::fail_nth(CallKind::kCreateHandle, 1, device::Native::kIllegalAddress)});
+  EXPECT_EQ(rig_.slow_path.serve(rig_.request(22_MiB), nullptr).code(), StatusCode::kDeviceLost);
+  EXPECT_EQ(stats().num_stitches, 1);
+  EXPECT_EQ(stats().num_emergencies, 0);
+}
+
 TEST_F(ShortOfPages, WhatCannotBeMappedBehindAStitchIsAnEmergencyThatIsServed) {
   after_steps(kLate);
   rig_.model.set_faults({device::sim::Fault::fail_nth(CallKind::kMap, 10)});
