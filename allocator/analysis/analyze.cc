@@ -530,7 +530,9 @@ void Pass::on_emergency(const Event& event, std::uint32_t thread) {
   }
   emergency.duration_ns = event.a;
   emergency.reserved_after_bytes = event.b;
-  emergency.outcome = event.aux == 1 ? EmergencyOutcome::kServed : EmergencyOutcome::kOutOfMemory;
+  emergency.outcome = event.aux == 1   ? EmergencyOutcome::kServed
+                      : event.aux == 2 ? EmergencyOutcome::kFailed
+                                       : EmergencyOutcome::kOutOfMemory;
   (emergency.step != kNone ? facts_.steps[emergency.step] : before_marks_).emergency_ns += event.a;
   busy_[emergency.device].emplace_back(emergency.begin_ns, emergency.begin_ns + event.a);
   open_emergency_.erase(open);

@@ -64,6 +64,9 @@ std::string advise(const TraceFacts& facts, const Emergency& emergency) {
   const std::uint64_t free_bytes =
       emergency.reserved_before_bytes > used ? emergency.reserved_before_bytes - used : 0;
   const bool is_limit = emergency.cause == EmergencyCause::kLimitReached;
+  if (emergency.outcome == EmergencyOutcome::kFailed) {
+    return "The driver's answer was no want of memory: the exception names its error.";
+  }
   if (emergency.cause == EmergencyCause::kMapFailed) {
     return "The driver refused a mapping although memory was free: address space or mapping limits "
            "of the driver. A larger page_size needs fewer mappings.";
@@ -153,6 +156,7 @@ EmergencyText explain(const TraceFacts& facts, const Emergency& emergency) {
   EmergencyText out;
   const char* outcome = "served";
   if (emergency.outcome == EmergencyOutcome::kOutOfMemory) outcome = "refused (out of memory)";
+  if (emergency.outcome == EmergencyOutcome::kFailed) outcome = "refused (an error of the driver)";
   if (emergency.outcome == EmergencyOutcome::kUnknown)
     outcome = "not finished when the record ends,";
   out.headline = fmt::format(
@@ -280,7 +284,7 @@ std::vector<std::string> advice(const TraceFacts& facts) {
         calls += facts.steps[i].memory_calls;
         if (facts.steps[i].memory_calls > 0) ++steps;
       }
-      if (calls > 0 && facts.storms.empty()) {
+      if (calls > 0 && facts.emergencies.empty()) {
         out.push_back(fmt::format(
             "{} after the first {}, in {}: live memory kept making new maxima, or sizes never "
             "settled.",

@@ -86,7 +86,8 @@ struct EmergencyRung {
 enum class EmergencyOutcome : std::uint8_t {
   kServed,
   kOutOfMemory,
-  kUnknown /* the record ends inside it */
+  kFailed,  ///< the driver refused, for another reason than want of memory
+  kUnknown  /* the record ends inside it */
 };
 
 struct Emergency {

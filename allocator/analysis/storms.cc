@@ -97,7 +97,10 @@ void find_storms(TraceFacts& facts, const std::vector<MemoryActivity>& activity)
         is_open = true;
       }
       emergency.storm = static_cast<std::uint32_t>(facts.storms.size());
-      if (emergency.outcome != EmergencyOutcome::kOutOfMemory) open.is_weathered = true;
+      if (emergency.outcome == EmergencyOutcome::kServed ||
+          emergency.outcome == EmergencyOutcome::kUnknown) {
+        open.is_weathered = true;
+      }
       ++open.storm.emergencies;
       open.storm.stall_ns += emergency.duration_ns;
       open.extend(emergency.begin_ns + emergency.duration_ns, emergency.step);

@@ -56,7 +56,7 @@ Result<Block> Miss::climb(EmergencyCause cause, OomReport* report) {
     if (served) ++stats.num_alloc_retries;
     state_.emit(EventKind::kEmergencyEnd, lane,
                 static_cast<std::uint64_t>((base::Clock::now() - began).value),
-                state_.space.reserved().value, served ? 1 : 0, SlowPathContext::current());
+                state_.space.reserved().value, served ? 1 : 2, SlowPathContext::current());
     if (served) return with.block;
     return with.status;
   };

@@ -82,9 +82,10 @@ class Miss {
   bool may_wait() { return !request_.is_capturing && !state_.streams.any_capturing(); }
   Attempt attempt_in_others();
   Bytes usable_bytes() const;
-  /// What the driver said to a call that makes or maps memory, if no want of memory explains it.
+  /// What the driver said last to a call that makes or maps memory, if it was no want of memory.
   void note_refusal(Status status) {
-    if (!status.ok() && status.code != StatusCode::kOutOfMemory) refusal_ = status;
+    if (status.native_code == 0) return;
+    refusal_ = status.code == StatusCode::kOutOfMemory ? Status{} : status;
   }
   void fill_report(EmergencyCause cause, OomReport* report);
 

@@ -202,6 +202,8 @@ PageMiss::Then PageMiss::stitch() {
   state_.guard.spend(state_.device.now() - began);
   if (stitched.ok()) {
     if (plan_.missing > 0) {
+      // A limit may have been set while pages were mapped.
+      if (plan_.missing > miss_.room_for(pool_).units) return Then::kNextRound;
       GrowthPlan behind;
       behind.zone = plan_.zone;
       behind.stretches = {FillStretch{plan_.first_unit + plan_.units, plan_.missing}};
@@ -246,8 +248,11 @@ PageMiss::Then PageMiss::lose() {
 }
 
 PageMiss::Then PageMiss::go_on_in_new_zone() {
-  return add_primary().ok() ? Then::kNextRound
-                            : end(Attempt::exhausted(EmergencyCause::kMapFailed));
+  const Result<ZoneIndex> zone = add_primary();
+  if (zone.ok()) return Then::kNextRound;
+  if (zone.code() == StatusCode::kDeviceLost) return end(Attempt::failed(zone.status()));
+  miss_.note_refusal(zone.status());
+  return end(Attempt::exhausted(EmergencyCause::kMapFailed));
 }
 
 PageMiss::Then PageMiss::after_failure(const PageWork::Grown& grown, const GrowthPlan& plan) {
@@ -267,6 +272,7 @@ PageWork::Grown PageMiss::create(GrowthPlan plan) {
   plan.largest_page = largest_page(plan.is_first);
   const PageWork::Grown grown = pages_.grow(guard_, pool_, plan);
   miss_.note_refusal(grown.status);
+  pool_.refused_at = grown.status.ok() ? 0_B : std::max(state_.space.reserved(), 1_B);
   std::uint32_t& left = miss_.device_room_;
   if (grown.status.ok()) {
     if (left != Limits::kNoLimit) left -= std::min(left, plan.units);
@@ -331,10 +337,12 @@ bool PageMiss::may_grow_instead() const {
 // Whether what a plan lacks is made behind its pages, in their zone, and so mapped once. In the
 // primary zone, where blocks are looked for first, it is of more use: a program that still finds
 // its shape has it there, and pays for mapping it again; so has one of several streams, whose pages
-// near the bottom are the ones that need no wait.
+// near the bottom are the ones that need no wait. Nor where the device just refused to make any: a
+// stitch in vain would be mapped for each request.
 bool PageMiss::makes_behind() const {
   return state_.age.now() > Age::kWarmUpSteps && state_.stitcher->mode() == StitchMode::kAlias &&
-         !plan_.pages.empty() && !state_.streams.has_several();
+         !plan_.pages.empty() && !state_.streams.has_several() &&
+         (pool_.refused_at == 0_B || state_.space.reserved() < pool_.refused_at);
 }
 
 // Whether so much may be created to save a stitch in every later step. Once the program is settled

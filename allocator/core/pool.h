@@ -43,6 +43,7 @@ struct Pool {
   ZoneIndex primary;
   ZoneIndex small_zone;    ///< pages for small blocks, apart from large ones; one of `others`
   Bytes small_refused_at;  ///< what was reserved when that zone could not grow; 0: it never failed
+  Bytes refused_at;        ///< what was reserved when the device last made no page; 0: it did
   std::vector<ZoneIndex> others;  ///< alias, former and segment zones
   SmallHeap small;
   std::uint64_t stitched_units = 0;  ///< since the last rebase: what stitching costs

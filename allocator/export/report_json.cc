@@ -27,6 +27,8 @@ const char* outcome_name(analysis::EmergencyOutcome outcome) {
       return "served";
     case analysis::EmergencyOutcome::kOutOfMemory:
       return "out of memory";
+    case analysis::EmergencyOutcome::kFailed:
+      return "failed";
     case analysis::EmergencyOutcome::kUnknown:
       break;
   }

@@ -38,14 +38,14 @@ enum class EventKind : std::uint8_t {
            ///< `kDriverCallFailed` set in aux and the native error code in b. time: when it began
   kEmergencyBegin = 13,  ///< a: requested bytes; b: reserved bytes; lane; aux: `EmergencyCause`
   kEmergencyRung = 14,   ///< a: duration in ns; b: bytes made usable; aux: `LadderRung`
-  kEmergencyEnd =
-      15,  ///< a: duration in ns; b: reserved bytes after it; aux: 1 served, 0 out of memory
-  kWaitInserted = 16,  ///< a: lane waited for; lane: the stream that waits; b: bytes handed over
-  kPhasePush = 17,     ///< context: interned name; per thread, properly nested
-  kPhasePop = 18,      ///< context: interned name
-  kStepMark = 19,      ///< a: number of the step that begins (b = 0) or ends (b = 1)
-  kCounters = 20,      ///< a: reserved bytes; b: allocated bytes; lane: device; a checkpoint for
-                       ///< readers that skip
+  kEmergencyEnd = 15,    ///< a: duration in ns; b: reserved bytes after it; aux: 1 served, 0 out of
+                         ///< memory, 2 the driver refused for another reason
+  kWaitInserted = 16,    ///< a: lane waited for; lane: the stream that waits; b: bytes handed over
+  kPhasePush = 17,       ///< context: interned name; per thread, properly nested
+  kPhasePop = 18,        ///< context: interned name
+  kStepMark = 19,        ///< a: number of the step that begins (b = 0) or ends (b = 1)
+  kCounters = 20,        ///< a: reserved bytes; b: allocated bytes; lane: device; a checkpoint for
+                         ///< readers that skip
   kKernel =
       21,  ///< a: duration in ns; b: correlation id; context: interned name; lane. time: its start
   kMemcpy = 22,       ///< a: duration in ns; b: bytes; aux: cudaMemcpyKind; lane

@@ -185,6 +185,20 @@ TEST(Explain, AnEmergencyThatTheRecordCutsOffIsNotCalledServed) {
               HasSubstr("not finished when the record ends"));
 }
 
+TEST(Explain, ADriversAnswerIsNoOutOfMemory) {
+  TraceBuilder trace;
+  trace.device(0, "GPU", 64_MiB);
+  trace.at(1_us).create(64_MiB).alloc(0x4000'0000, 60_MiB);
+  trace.after(1_ms).emergency(EmergencyCause::kDeviceFull, 8_MiB, 64_MiB);
+  trace.after(1_ms).emit(EventKind::kEmergencyEnd, 4'000'000, (60_MiB).value, 2);
+  const TraceFacts facts = analyze(trace);
+  const std::string text = emergency_text(facts, facts.emergencies[0]);
+  EXPECT_THAT(text, HasSubstr("was refused (an error of the driver)"));
+  EXPECT_THAT(text, Not(HasSubstr("out of memory")));
+  EXPECT_THAT(text, Not(HasSubstr("smaller batch")));
+  EXPECT_TRUE(facts.storms.empty());
+}
+
 TEST(Explain, StormsSayWhatWentBackAndWhatItCost) {
   TraceBuilder trace;
   trace.at(1_us).create(64_MiB).step(17);
@@ -359,6 +373,20 @@ TEST(Advice, ASteadyStateIsPraisedOnlyWhereThereIsOne) {
   };
   EXPECT_THAT(advice_after(30), HasSubstr("steady state made no driver call"));
   EXPECT_THAT(advice_after(5), HasSubstr("recordings of more than 20 steps"));
+}
+
+TEST(Advice, ARefusalsOwnCallsAreNoGrowth) {
+  TraceBuilder trace;
+  trace.device(0, "GPU", 64_MiB);
+  trace.at(1_us).create(64_MiB).alloc(0x4000'0000, 60_MiB);
+  for (std::uint64_t i = 1; i <= 30; ++i) trace.after(10_ms).step(i);
+  trace.after(1_ms).emergency(EmergencyCause::kDeviceFull, 8_MiB, 64_MiB);
+  trace.after(1_ms).driver(DriverCall::kReleaseHandle, 2_ms, 4_MiB).after(2_ms).release(4_MiB);
+  trace.rung(LadderRung::kCachedHandles, 4_MiB, 3_ms).after(1_ms);
+  trace.emit(EventKind::kOutOfMemory, (8_MiB).value, (60_MiB).value);
+  trace.emergency_end(false, 60_MiB, 4_ms);
+  trace.after(1_ms).step(31);
+  EXPECT_THAT(advice(analyze(trace)), Not(Contains(HasSubstr("sizes never settled"))));
 }
 
 TEST(Advice, NothingIsAdvisedWhereNothingWasRecorded) {

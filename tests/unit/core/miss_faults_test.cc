@@ -205,6 +205,31 @@ TEST(MissFaults, WhatIsNoWantOfMemoryIsToldAsTheDriverSaidIt) {
   }
 }
 
+TEST(MissFaults, ANewZoneThatIsRefusedIsToldAsTheDriverSaidIt) {
+  for (const Native native : {Native::kNotPermitted, Native::kIllegalAddress}) {
+    StateRig rig(256_MiB, config_of(0, StitchMode::kNone));
+    rig.model.set_faults(
+        {Fault::fail_window(CallKind::kReserveRange, 1, 5)});  // 16 MiB are granted
+    rig.alloc(10_MiB);
+    rig.model.set_faults({fail_always(CallKind::kReserveRange, native)});
+    const Result<Block> refused = rig.slow_path.serve(rig.request(10_MiB), nullptr);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.status().native_code, static_cast<int>(native));
+    EXPECT_EQ(stats(rig).num_ooms, 0);
+  }
+}
+
+// Slack that could not be had is no reason; that nothing could be mapped for want of memory is.
+TEST(MissFaults, WhatWasTriedForComfortIsNotTheAnswer) {
+  StateRig rig(256_MiB, config_of(0.5));
+  scatter(rig, 6);
+  rig.model.set_faults({Fault::fail_nth(CallKind::kCreateHandle, 1, Native::kNotPermitted),
+                        fail_always(CallKind::kMap)});
+  Request request = rig.request(18_MiB);
+  request.is_capturing = true;
+  EXPECT_EQ(rig.slow_path.serve(request, nullptr).code(), StatusCode::kOutOfMemory);
+}
+
 TEST(MissFaults, AStitchThatTheDriverRefusesIsToldAsItSaid) {
   StateRig rig(36_MiB, config_of(0));
   scatter(rig, 6);

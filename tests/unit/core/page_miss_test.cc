@@ -183,6 +183,31 @@ TEST_F(ShortOfPages, WhatTheDeviceRefusesBehindAStitchIsAnEmergencyThatIsServed)
   rig_.validate();
 }
 
+TEST_F(ShortOfPages, ALimitThatIsSetWhileItStitchesHolds) {
+  after_steps(kLate);
+  bool is_set = false;
+  rig_.device.hear_reserve_range = [&] {
+    if (std::exchange(is_set, true)) return;
+    PoolGuard guard(rig_.state);
+    rig_.state.limits.process = rig_.state.space.reserved();
+  };
+  static_cast<void>(rig_.slow_path.serve(rig_.request(22_MiB), nullptr).ok());
+  EXPECT_TRUE(is_set);
+  EXPECT_LE(rig_.state.space.reserved(), rig_.state.limits.process);
+}
+
+TEST_F(ShortOfPages, WhatTheDeviceRefusesIsStitchedForOnce) {
+  after_steps(kLate);
+  rig_.model.set_faults({fail_always(CallKind::kCreateHandle)});
+  Request request = rig_.request(22_MiB);
+  request.is_capturing = true;  // nothing may be given back meanwhile
+  EXPECT_FALSE(rig_.slow_path.serve(request, nullptr).ok());
+  const std::uint64_t mapped_once = mapped();
+  EXPECT_FALSE(rig_.slow_path.serve(request, nullptr).ok());
+  EXPECT_EQ(mapped(), mapped_once);
+  rig_.validate();
+}
+
 TEST_F(ShortOfPages, ADeviceThatIsLostBehindAStitchIsNoEmergency) {
   after_steps(kLate);
   rig_.model.set_faults(
