@@ -46,6 +46,11 @@ struct Running {
   std::uint64_t allocated = 0;
   bool is_base_known = false;
   bool is_uncertain = false;  // events were lost; the next checkpoint is believed
+
+  // Where a part of the record is damaged, more may go than was seen to come.
+  void take(std::uint64_t Running::*sum, std::uint64_t bytes) {
+    this->*sum -= is_base_known ? std::min(this->*sum, bytes) : bytes;
+  }
 };
 
 // A freed block whose other users have not passed yet.
@@ -103,7 +108,7 @@ class Pass {
     if (waiting_.empty()) return;
     const auto found = waiting_.find(addr);
     if (found == waiting_.end()) return;
-    running_[found->second.device].waiting -= found->second.bytes;
+    running_[found->second.device].take(&Running::waiting, found->second.bytes);
     waiting_.erase(found);
   }
   Step& step() { return facts_.steps.empty() ? before_marks_ : facts_.steps.back(); }
@@ -376,7 +381,7 @@ void Pass::on_alloc(const Event& event, std::uint32_t thread) {
   if (previous != AddrMap::kAbsent) {
     // Its free was lost: addresses are handed out once at a time.
     blocks_[previous].end_ns = event.time_ns;
-    running_[device].allocated -= blocks_[previous].bytes;
+    running_[device].take(&Running::allocated, blocks_[previous].bytes);
     ++facts_.completeness.overwritten_blocks;
   }
   running_[device].allocated += block.bytes;
@@ -397,7 +402,7 @@ void Pass::on_free(const Event& event) {
   std::uint32_t device = facts_.device_of(event.lane);
   if (index == AddrMap::kAbsent) {
     ++facts_.completeness.unmatched_frees;
-    running_[device].allocated -= block_of(event.b).value;
+    running_[device].take(&Running::allocated, block_of(event.b).value);
     ++facts_.devices[device].frees;
     sample(device, event.time_ns);
     return;
@@ -405,7 +410,7 @@ void Pass::on_free(const Event& event) {
   BlockRecord& block = blocks_[index];
   device = facts_.device_of(block.lane);
   block.end_ns = event.time_ns;
-  running_[device].allocated -= block.bytes;
+  running_[device].take(&Running::allocated, block.bytes);
   ++facts_.devices[device].frees;
   sample(device, event.time_ns);
   if (was_used_elsewhere_[index]) {
@@ -437,7 +442,7 @@ void Pass::on_reserved(const Event& event, std::uint32_t thread) {
     facts.created_bytes += event.b;
     act.acquired_bytes = event.b;
   } else {
-    running_[device].reserved -= event.b;
+    running_[device].take(&Running::reserved, event.b);
     facts.released_bytes += event.b;
     act.released_bytes = event.b;
   }

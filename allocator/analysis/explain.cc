@@ -280,7 +280,7 @@ std::vector<std::string> advice(const TraceFacts& facts) {
     if (device.warm_step != kNone && !facts.is_sampled) {
       std::uint64_t calls = 0;
       std::uint64_t steps = 0;
-      for (std::size_t i = device.warm_step; i < facts.steps.size(); ++i) {
+      for (std::size_t i = device.warm_step; i < facts.ended_steps(); ++i) {
         calls += facts.steps[i].memory_calls;
         if (facts.steps[i].memory_calls > 0) ++steps;
       }

@@ -80,6 +80,22 @@ TEST(Analyze, BlocksWithUsesElsewhereStayActiveUntilTheyComplete) {
   EXPECT_EQ(t.value(Series::kActive, t.index_at(7000)), 2U << 20);
 }
 
+// As where a part of the record is damaged: what was never seen to come cannot go.
+TEST(Analyze, WhatGoesWithoutHavingComeTakesNothingAway) {
+  TraceBuilder trace;
+  trace.at(1_us).create(8_MiB).alloc(0x10, 2_MiB);
+  trace.at(2_us).free(0x20, 4_MiB);
+  trace.at(3_us).release(16_MiB);
+  trace.at(4_us).create(4_MiB);
+  const TraceFacts facts = analyze(trace);
+  const Timeline& t = facts.devices[0].timeline;
+  EXPECT_EQ(facts.completeness.unmatched_frees, 1U);
+  EXPECT_EQ(t.value(Series::kAllocated, t.index_at(2000)), 0U);
+  EXPECT_EQ(t.value(Series::kReserved, t.index_at(3000)), 0U);
+  EXPECT_EQ(t.value(Series::kReserved, t.index_at(4000)), 4U << 20);
+  EXPECT_EQ(facts.devices[0].at_allocated_peak.allocated_bytes, 2U << 20);
+}
+
 TEST(Analyze, StepsTakeTheCallsAndPeaksOfTheirTime) {
   TraceBuilder trace;
   trace.at(1_us).create(8_MiB).step(0);

@@ -389,6 +389,17 @@ TEST(Advice, ARefusalsOwnCallsAreNoGrowth) {
   EXPECT_THAT(advice(analyze(trace)), Not(Contains(HasSubstr("sizes never settled"))));
 }
 
+// An evaluation behind the last step is no step, here as in the line about steps.
+TEST(Advice, WhatFollowsTheLastMarkIsNoStep) {
+  TraceBuilder trace;
+  trace.at(1_us).create(64_MiB).alloc(0x4000'0000, 60_MiB);
+  for (std::uint64_t i = 0; i < 30; ++i) trace.after(10_ms).emit(EventKind::kStepMark, i, 1);
+  trace.after(1_ms).driver(DriverCall::kMap, 1_ms, 4_MiB);
+  EXPECT_THAT(advice(analyze(trace)), Not(Contains(HasSubstr("sizes never settled"))));
+  trace.after(10_ms).emit(EventKind::kStepMark, 30, 1);
+  EXPECT_THAT(advice(analyze(trace)), Contains(HasSubstr("sizes never settled")));
+}
+
 TEST(Advice, NothingIsAdvisedWhereNothingWasRecorded) {
   TraceBuilder trace;
   trace.at(1_us).step(1);
