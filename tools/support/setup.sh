@@ -198,7 +198,7 @@ install_package() {
   # The names by which CMake finds the compilers: to a compiler cache g++ is another one, and all would be compiled twice.
   if have cc && have c++; then export CC=${CC:-cc} CXX=${CXX:-c++}; fi
   if ((werror)) || grep -qs '^LEVEE_WERROR:[A-Z]*=ON$' "$LEVEE_BUILD"/pip-*/CMakeCache.txt; then
-    settings+=(-C cmake.define.LEVEE_WERROR=ON)
+    settings+=(--config-settings cmake.define.LEVEE_WERROR=ON)
   fi
   local log=$LEVEE_BUILD/package.log
   if ! CMAKE_BUILD_PARALLEL_LEVEL=$(levee_jobs) "$LEVEE_VENV/bin/pip" install --disable-pip-version-check -v \
