@@ -112,11 +112,13 @@ def run_scenario(name, rank):
             None,
         )
         assert list(swapped) == [r * 10 + me for r in range(ranks) for _ in range(40_000)]
+        # What a group sends is read at its end.
+        sent = ints([me] * 100_000)
         received = ints([0] * 100_000)
         call("ncclGroupStart")
         call(
             "ncclSend",
-            ints([me] * 100_000),
+            sent,
             size(100_000),
             INT32,
             (me + 1) % ranks,
